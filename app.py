@@ -1,0 +1,74 @@
+"""Build the stacks of one environment, or of all: ``cdk synth -c env=dev``.
+
+Context: ``env`` names an environment (default: every one on HyperPod), ``config`` the folder with
+environments/, models/ and facts/ (default: config).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+
+# `.venv/bin/cdk` runs this file with the python3 of the PATH, which lacks the packages unless the
+# environment is activated.
+if find_spec("aws_cdk") is None and (VENV / "bin/python").exists() and Path(sys.prefix) != VENV:
+    os.execv(VENV / "bin/python", [str(VENV / "bin/python"), *sys.argv])
+
+sys.path.insert(0, str(ROOT / "constructs"))
+
+from dpd.finding import has_errors
+from dpd.nodejs import use_bundled_node
+from dpd.rules import check
+from dpd.spec.catalog import Catalog, load_catalog
+
+use_bundled_node()
+
+from stacks.environment import add_environments, new_app
+
+
+def main() -> None:
+    """Check the configuration, then synthesise; exit 1 on error findings, 2 on wrong usage."""
+    app = new_app()
+    config_dir = Path(str(app.node.try_get_context("config") or ROOT / "config"))
+    catalog = load_catalog(config_dir)
+    names = environment_names(catalog, app.node.try_get_context("env"))
+    findings = check(catalog, environments=names)
+    if has_errors(findings):
+        stop(1, [finding.text() for finding in findings])
+    for finding in findings:
+        print(finding.text(), file=sys.stderr)
+    add_environments(app, catalog, names)
+    app.synth()
+
+
+def environment_names(catalog: Catalog, chosen: object) -> list[str]:
+    """Return the environments to build; ``chosen`` is the context value, None for all."""
+    on_hyperpod = [
+        name
+        for name, loaded in catalog.environments.items()
+        if loaded.value is None or loaded.value.backend == "hyperpod"
+    ]
+    if chosen is None or not catalog.environments:
+        return on_hyperpod
+    if chosen not in catalog.environments:
+        stop(2, [f"app.py: unknown environment {chosen!r}; known: {', '.join(catalog.environments) or 'none'}"])
+    if chosen not in on_hyperpod:
+        stop(2, [f"app.py: environment {chosen!r} runs on this machine and has no stacks"])
+    return [str(chosen)]
+
+
+def stop(code: int, lines: Sequence[str]) -> NoReturn:
+    """Print ``lines`` to stderr and exit."""
+    print("\n".join(lines), file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

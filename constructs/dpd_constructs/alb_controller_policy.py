@@ -1,0 +1,200 @@
+"""What the load balancer controller inside the inference operator may do.
+
+AWS ships no managed policy for it. The actions are those that AWS Load Balancer Controller 2.13
+needs (docs/install/iam_policy.json of kubernetes-sigs/aws-load-balancer-controller) for application
+load balancers alone: nothing for network load balancers, Cognito, Outposts or address pools, which
+the operator does not make. Whatever the controller changes must carry its cluster tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+
+_TAG: Final = "elbv2.k8s.aws/cluster"
+_TAGGED: Final = {"Null": {f"aws:ResourceTag/{_TAG}": "false"}}
+_TAGGING: Final = {"Null": {f"aws:RequestTag/{_TAG}": "false"}}
+# Tags of something that has the cluster tag may change, the cluster tag itself may not.
+_RETAGGING: Final = {
+    "Null": {f"aws:RequestTag/{_TAG}": "true", f"aws:ResourceTag/{_TAG}": "false"},
+}
+
+_READ: Final = (
+    "ec2:DescribeAccountAttributes",
+    "ec2:DescribeAddresses",
+    "ec2:DescribeAvailabilityZones",
+    "ec2:DescribeInstances",
+    "ec2:DescribeInternetGateways",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeRouteTables",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeTags",
+    "ec2:DescribeVpcPeeringConnections",
+    "ec2:DescribeVpcs",
+    "ec2:GetSecurityGroupsForVpc",
+    "elasticloadbalancing:DescribeCapacityReservation",
+    "elasticloadbalancing:DescribeListenerAttributes",
+    "elasticloadbalancing:DescribeListenerCertificates",
+    "elasticloadbalancing:DescribeListeners",
+    "elasticloadbalancing:DescribeLoadBalancerAttributes",
+    "elasticloadbalancing:DescribeLoadBalancers",
+    "elasticloadbalancing:DescribeRules",
+    "elasticloadbalancing:DescribeSSLPolicies",
+    "elasticloadbalancing:DescribeTags",
+    "elasticloadbalancing:DescribeTargetGroupAttributes",
+    "elasticloadbalancing:DescribeTargetGroups",
+    "elasticloadbalancing:DescribeTargetHealth",
+    "acm:DescribeCertificate",
+    "acm:ListCertificates",
+)
+# The controller asks these services about every load balancer, whether they are used or not.
+_PROTECTION: Final = (
+    "shield:CreateProtection",
+    "shield:DeleteProtection",
+    "shield:DescribeProtection",
+    "shield:GetSubscriptionState",
+    "waf-regional:AssociateWebACL",
+    "waf-regional:DisassociateWebACL",
+    "waf-regional:GetWebACL",
+    "waf-regional:GetWebACLForResource",
+    "wafv2:AssociateWebACL",
+    "wafv2:DisassociateWebACL",
+    "wafv2:GetWebACL",
+    "wafv2:GetWebACLForResource",
+)
+
+
+def alb_controller_statements(stack: Stack, *, vpc_arn: str) -> dict[str, Sequence[iam.PolicyStatement]]:
+    """Return the statements by policy name, limited to the stack's account and region."""
+    return {
+        "read": _read(stack),
+        "security-groups": _security_groups(stack, vpc_arn),
+        "load-balancers": _load_balancers(stack),
+        "listeners": _listeners(stack),
+    }
+
+
+def _read(stack: Stack) -> list[iam.PolicyStatement]:
+    return [
+        # `*`: reading names no resource.
+        iam.PolicyStatement(actions=list(_READ), resources=["*"]),
+        # `*`: a web ACL or a protection may be anywhere in the account, and Shield is global.
+        iam.PolicyStatement(actions=list(_PROTECTION), resources=["*"]),
+        iam.PolicyStatement(
+            actions=["iam:CreateServiceLinkedRole"],
+            resources=[
+                f"arn:{stack.partition}:iam::{stack.account}:role/aws-service-role/"
+                "elasticloadbalancing.amazonaws.com/*"
+            ],
+            conditions={"StringEquals": {"iam:AWSServiceName": "elasticloadbalancing.amazonaws.com"}},
+        ),
+    ]
+
+
+def _security_groups(stack: Stack, vpc_arn: str) -> list[iam.PolicyStatement]:
+    groups = f"arn:{stack.partition}:ec2:{stack.region}:{stack.account}:security-group/*"
+    return [
+        # The controller also opens the nodes' group, which it did not make and which has no tag.
+        iam.PolicyStatement(
+            actions=["ec2:AuthorizeSecurityGroupIngress", "ec2:RevokeSecurityGroupIngress"],
+            resources=[groups],
+            conditions={"ArnEquals": {"ec2:Vpc": vpc_arn}},
+        ),
+        # The group is new, so it can be held only by the VPC that it is made in.
+        iam.PolicyStatement(actions=["ec2:CreateSecurityGroup"], resources=[groups, vpc_arn]),
+        iam.PolicyStatement(
+            actions=["ec2:CreateTags"],
+            resources=[groups],
+            conditions={"StringEquals": {"ec2:CreateAction": "CreateSecurityGroup"}, **_TAGGING},
+        ),
+        iam.PolicyStatement(
+            actions=["ec2:CreateTags", "ec2:DeleteTags"], resources=[groups], conditions=_RETAGGING
+        ),
+        iam.PolicyStatement(actions=["ec2:DeleteSecurityGroup"], resources=[groups], conditions=_TAGGED),
+    ]
+
+
+def _load_balancers(stack: Stack) -> list[iam.PolicyStatement]:
+    balancers, targets = _elb(stack, "loadbalancer/app"), _elb(stack, "targetgroup")
+    return [
+        iam.PolicyStatement(
+            actions=["elasticloadbalancing:CreateLoadBalancer", "elasticloadbalancing:CreateTargetGroup"],
+            resources=[balancers, targets],
+            conditions=_TAGGING,
+        ),
+        iam.PolicyStatement(
+            actions=["elasticloadbalancing:AddTags"],
+            resources=[balancers, targets],
+            conditions={
+                "StringEquals": {
+                    "elasticloadbalancing:CreateAction": ["CreateLoadBalancer", "CreateTargetGroup"]
+                },
+                **_TAGGING,
+            },
+        ),
+        iam.PolicyStatement(
+            actions=["elasticloadbalancing:AddTags", "elasticloadbalancing:RemoveTags"],
+            resources=[balancers, targets],
+            conditions=_RETAGGING,
+        ),
+        iam.PolicyStatement(
+            actions=[
+                "elasticloadbalancing:DeleteLoadBalancer",
+                "elasticloadbalancing:DeleteTargetGroup",
+                "elasticloadbalancing:ModifyCapacityReservation",
+                "elasticloadbalancing:ModifyLoadBalancerAttributes",
+                "elasticloadbalancing:ModifyTargetGroup",
+                "elasticloadbalancing:ModifyTargetGroupAttributes",
+                "elasticloadbalancing:SetIpAddressType",
+                "elasticloadbalancing:SetSecurityGroups",
+                "elasticloadbalancing:SetSubnets",
+            ],
+            resources=[balancers, targets],
+            conditions=_TAGGED,
+        ),
+        iam.PolicyStatement(
+            actions=[
+                "elasticloadbalancing:DeregisterTargets",
+                "elasticloadbalancing:RegisterTargets",
+            ],
+            resources=[targets],
+            conditions=_TAGGED,
+        ),
+    ]
+
+
+def _listeners(stack: Stack) -> list[iam.PolicyStatement]:
+    balancers = _elb(stack, "loadbalancer/app")
+    listeners, rules = _elb(stack, "listener/app"), _elb(stack, "listener-rule/app")
+    return [
+        # Neither of the two demands the cluster tag: a listener is made on a load balancer that has
+        # it, and its rules hang on the listener.
+        iam.PolicyStatement(
+            actions=[
+                "elasticloadbalancing:AddListenerCertificates",
+                "elasticloadbalancing:AddTags",
+                "elasticloadbalancing:CreateRule",
+                "elasticloadbalancing:DeleteListener",
+                "elasticloadbalancing:DeleteRule",
+                "elasticloadbalancing:ModifyListener",
+                "elasticloadbalancing:ModifyListenerAttributes",
+                "elasticloadbalancing:ModifyRule",
+                "elasticloadbalancing:RemoveListenerCertificates",
+                "elasticloadbalancing:RemoveTags",
+                "elasticloadbalancing:SetRulePriorities",
+            ],
+            resources=[listeners, rules],
+        ),
+        iam.PolicyStatement(
+            actions=["elasticloadbalancing:CreateListener", "elasticloadbalancing:SetWebAcl"],
+            resources=[balancers],
+        ),
+    ]
+
+
+def _elb(stack: Stack, kind: str) -> str:
+    return f"arn:{stack.partition}:elasticloadbalancing:{stack.region}:{stack.account}:{kind}/*"

@@ -1,0 +1,196 @@
+"""HyperPod's base Helm chart, installed while the stack deploys and never while it synthesises.
+
+AWS publishes the chart only as a folder of a Git repository, and creating a HyperPod cluster fails
+without it. A Lambda function has no git, so a CodeBuild build does the work.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_codebuild as codebuild
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3_assets as s3_assets
+from aws_cdk import custom_resources as cr
+from constructs import Construct
+
+from dpd.facts import Facts
+from dpd.spec.environment import Environment
+from dpd_constructs.base_chart_values import base_chart_values
+from dpd_constructs.kubectl import kubectl_layer
+from dpd_constructs.network import Network
+
+_FOLDER: Final = Path(__file__).parent / "handlers" / "base_chart"
+# The build ends itself as TIMED_OUT and so names its phase; the framework, whose own message says
+# nothing, waits longer than queue and build together.
+_QUEUE_MINUTES: Final = 5
+_BUILD_MINUTES: Final = 20
+_FRAMEWORK_MINUTES: Final = 30
+_HELM_TIMEOUT: Final = "10m"
+_ACCESS_WAIT_S: Final = 180
+
+
+@dataclass(frozen=True)
+class BaseChartProps:
+    """Say which chart goes into which cluster."""
+
+    environment: Environment
+    facts: Facts
+    network: Network
+    cluster: eks.Cluster
+
+
+class BaseChart(Construct):
+    """Install the chart; whatever needs it depends on this construct.
+
+    Attributes: ``resource`` (the custom resource), ``archive_sha256`` (what the build measured, so
+    that it can be pinned as hyperpod.chart_archive_sha256).
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, props: BaseChartProps) -> None:
+        super().__init__(scope, construct_id)
+        self._log = logs.LogGroup(
+            self,
+            "Log",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        project = self._project(props)
+        access = self._cluster_access(props, project)
+        self.resource = cdk.CustomResource(
+            self,
+            "Release",
+            service_token=self._provider(project).service_token,
+            resource_type="Custom::HyperPodBaseChart",
+            properties={"Project": project.project_name, "Variables": _variables(props)},
+        )
+        # Deletion runs a build as well, so the build's rights must outlive the release.
+        self.resource.node.add_dependency(project, access)
+        self.archive_sha256 = self.resource.get_att_string("ARCHIVE_SHA256_MEASURED")
+
+    def _project(self, props: BaseChartProps) -> codebuild.Project:
+        scripts = s3_assets.Asset(self, "Scripts", path=str(_FOLDER / "build"))
+        # A layer of its own: every change makes a new version, and CloudFormation refuses to change
+        # a value that another stack imports.
+        tools = kubectl_layer(
+            self,
+            "Tools",
+            kubernetes_version=props.environment.kubernetes.version,
+            facts=props.facts,
+        )
+        project = codebuild.Project(
+            self,
+            "Build",
+            description="Installs HyperPod's base chart",
+            source=codebuild.Source.s3(bucket=scripts.bucket, path=scripts.s3_object_key),
+            environment=codebuild.BuildEnvironment(
+                # The kubectl layer holds amd64 binaries.
+                build_image=codebuild.LinuxBuildImage.AMAZON_LINUX_2023_6,
+                compute_type=codebuild.ComputeType.SMALL,
+                environment_variables={
+                    "CLUSTER_NAME": codebuild.BuildEnvironmentVariable(value=props.cluster.cluster_name),
+                    "KUBECTL_LAYER_ARN": codebuild.BuildEnvironmentVariable(
+                        value=tools.layer_version_arn
+                    ),
+                    "ACCESS_WAIT_S": codebuild.BuildEnvironmentVariable(value=str(_ACCESS_WAIT_S)),
+                    "HELM_TIMEOUT": codebuild.BuildEnvironmentVariable(value=_HELM_TIMEOUT),
+                },
+            ),
+            logging=codebuild.LoggingOptions(
+                cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self._log)
+            ),
+            # The API endpoint is private; EKS's own group lets its members reach it.
+            vpc=props.network.vpc,
+            subnet_selection=ec2.SubnetSelection(subnets=props.network.control_plane_subnets),
+            security_groups=[props.cluster.cluster_security_group],
+            timeout=cdk.Duration.minutes(_BUILD_MINUTES),
+            queued_timeout=cdk.Duration.minutes(_QUEUE_MINUTES),
+        )
+        project.add_to_role_policy(
+            iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[props.cluster.cluster_arn])
+        )
+        # helm and kubectl come from the layer as Lambda keeps it: its API gives a link and the digest
+        # of the archive. The layer's asset in the bootstrap bucket has no digest, needs rights on that
+        # bucket, and may be collected by `cdk gc`.
+        project.add_to_role_policy(
+            iam.PolicyStatement(
+                actions=["lambda:GetLayerVersion"], resources=[tools.layer_version_arn]
+            )
+        )
+        return project
+
+    def _cluster_access(self, props: BaseChartProps, project: codebuild.Project) -> eks.AccessEntry:
+        """Make the build an administrator of the cluster.
+
+        The chart creates cluster roles, bindings and namespaces; Kubernetes lets nobody grant more
+        than they hold, and only this policy holds everything that the chart grants.
+        """
+        assert project.role is not None
+        return eks.AccessEntry(
+            self,
+            "Access",
+            cluster=props.cluster,
+            principal=project.role.role_arn,
+            access_policies=[
+                eks.AccessPolicy.from_access_policy_name(
+                    "AmazonEKSClusterAdminPolicy", access_scope_type=eks.AccessScopeType.CLUSTER
+                )
+            ],
+        )
+
+    def _provider(self, project: codebuild.Project) -> cr.Provider:
+        on_event = self._handler("OnEvent", "handler.on_event")
+        is_complete = self._handler("IsComplete", "handler.is_complete")
+        on_event.add_to_role_policy(
+            iam.PolicyStatement(actions=["codebuild:StartBuild"], resources=[project.project_arn])
+        )
+        is_complete.add_to_role_policy(
+            iam.PolicyStatement(actions=["codebuild:BatchGetBuilds"], resources=[project.project_arn])
+        )
+        self._log.grant(is_complete, "logs:GetLogEvents")
+        return cr.Provider(
+            self,
+            "Provider",
+            on_event_handler=on_event,
+            is_complete_handler=is_complete,
+            query_interval=cdk.Duration.seconds(15),
+            total_timeout=cdk.Duration.minutes(_FRAMEWORK_MINUTES),
+            log_group=self._log,
+        )
+
+    def _handler(self, construct_id: str, entry_point: str) -> lambda_.Function:
+        return lambda_.Function(
+            self,
+            construct_id,
+            runtime=lambda_.Runtime.PYTHON_3_13,
+            handler=entry_point,
+            code=lambda_.Code.from_asset(str(_FOLDER), exclude=["build", "**/__pycache__", "**/*.pyc"]),
+            timeout=cdk.Duration.minutes(1),
+            log_group=self._log,
+        )
+
+
+def _variables(props: BaseChartProps) -> dict[str, Any]:
+    """Return what the build depends on; a change of any of it upgrades the release."""
+    environment, chart = props.environment, props.facts.charts["hyperpod-base"]
+    hyperpod = environment.hyperpod
+    # The digest in the facts belongs to the commit in the facts.
+    pinned = chart.archive_sha256 if hyperpod.chart_commit in {None, chart.commit} else None
+    values = base_chart_values(environment.region, props.facts)
+    return {
+        "REPOSITORY": chart.repository,
+        "COMMIT": hyperpod.chart_commit or chart.commit,
+        "FOLDER": chart.folder,
+        "ARCHIVE_SHA256": hyperpod.chart_archive_sha256 or pinned or "",
+        "RELEASE": chart.release,
+        "NAMESPACE": chart.namespace,
+        "VALUES": json.dumps(values, separators=(",", ":"), sort_keys=True),
+    }

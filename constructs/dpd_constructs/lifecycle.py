@@ -1,0 +1,61 @@
+"""The scripts that HyperPod runs on a new node, in a bucket that its role may read."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import custom_resources as cr
+from constructs import Construct
+
+ON_CREATE: Final = "on_create.sh"
+"""Entry point, by the name that every instance group states."""
+SCRIPT: Final = Path(__file__).parent / "lifecycle_scripts" / ON_CREATE
+
+
+class LifecycleScripts(Construct):
+    """Upload the lifecycle script under a prefix that names its content.
+
+    A changed script gets a new prefix, so that instance groups see a change and a rollback still
+    finds the old one; nothing is ever removed. The script travels inside the template: a CDK asset
+    lies in a bucket whose name lacks the prefix `sagemaker-` that the node role may read, and the
+    deployment construct would add the AWS CLI and broad rights for one small file.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, bucket: s3.IBucket) -> None:
+        super().__init__(scope, construct_id)
+        body = SCRIPT.read_text(encoding="utf-8")
+        prefix = f"lifecycle/{hashlib.sha256(body.encode()).hexdigest()[:16]}"
+        self.source_s3_uri: str = f"s3://{bucket.bucket_name}/{prefix}/"
+        """Where HyperPod fetches the scripts from."""
+        key = f"{prefix}/{ON_CREATE}"
+        put = cr.AwsSdkCall(
+            service="S3",
+            action="putObject",
+            parameters={
+                "Bucket": bucket.bucket_name,
+                "Key": key,
+                "Body": body,
+                "ContentType": "text/x-shellscript",
+            },
+            physical_resource_id=cr.PhysicalResourceId.of(key),
+            output_paths=["ETag"],
+        )
+        cr.AwsCustomResource(
+            self,
+            "Upload",
+            on_create=put,
+            on_update=put,
+            # The SDK of the Lambda runtime knows this call; fetching another needs the network.
+            install_latest_aws_sdk=False,
+            policy=cr.AwsCustomResourcePolicy.from_statements(
+                [
+                    iam.PolicyStatement(
+                        actions=["s3:PutObject"], resources=[bucket.arn_for_objects("lifecycle/*")]
+                    )
+                ]
+            ),
+        )

@@ -1,0 +1,197 @@
+"""The HyperPod inference operator as an EKS add-on, with the roles that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aws_cdk as cdk
+from aws_cdk import Stack
+from aws_cdk import aws_eks as eks_v1
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from dpd.facts import Facts
+from dpd.spec.deployment import ROLE_LABEL
+from dpd.spec.environment import Environment
+from dpd.spec.merge import Merged, merge
+from dpd_constructs.addons import addon_service_account
+from dpd_constructs.alb_controller_policy import alb_controller_statements
+from dpd_constructs.hyperpod_cluster import SYSTEM_GROUP
+from dpd_constructs.irsa import IrsaRole, IrsaRoleProps
+
+OPERATOR_ADDON: Final = "amazon-sagemaker-hyperpod-inference"
+CRD_NAME: Final = "inferenceendpointconfigs.inference.sagemaker.aws.amazon.com"
+# Service accounts that the add-on makes for what it bundles (developer guide, page
+# sagemaker-hyperpod-model-deployment-setup).
+_ALB_SERVICE_ACCOUNT: Final = "aws-load-balancer-controller"
+_KEDA_SERVICE_ACCOUNT: Final = "keda-operator"
+_CRD_WAIT_MINUTES: Final = 5
+# What the managed policy covers: it lets the operator pass only roles with this prefix, and write
+# only to buckets with that one.
+_ROLE_PREFIX: Final = "SageMakerHyperPodInference"
+_TLS_BUCKET_PREFIX: Final = "hyperpod-tls"
+
+
+@dataclass(frozen=True)
+class InferenceOperatorProps:
+    """Say where the operator runs and where it keeps certificates."""
+
+    environment: Environment
+    facts: Facts
+    cluster: eks.Cluster
+    oidc_provider: iam.IOpenIdConnectProvider
+    hyperpod_cluster_arn: str
+    tls_bucket_name: str
+
+
+def operator_role_name(environment: Environment) -> str:
+    """Return the name of the operator's role, at most 64 characters."""
+    default = f"{_ROLE_PREFIX}-{environment.name}-{environment.region}"
+    return environment.operator.execution_role_name or default
+
+
+class InferenceOperator(Construct):
+    """Install the operator and wait until its CRD knows disaggregated serving.
+
+    Attributes: ``addon``; ``crd_ready``, a token that exists once the CRD has `pdSpec`.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, props: InferenceOperatorProps) -> None:
+        super().__init__(scope, construct_id)
+        self._props = props
+        self._namespace = props.facts.addons[OPERATOR_ADDON].namespace
+        execution_role = self._execution_role()
+        operator = props.environment.operator
+        configuration = merge(Merged(self._configuration(execution_role)), operator.configuration, {}).data
+        self.addon: eks_v1.CfnAddon = eks_v1.CfnAddon(
+            self,
+            "Addon",
+            addon_name=OPERATOR_ADDON,
+            addon_version=operator.addon_version or props.facts.addons[OPERATOR_ADDON].default_version,
+            cluster_name=props.cluster.cluster_name,
+            resolve_conflicts="OVERWRITE",
+            configuration_values=Stack.of(self).to_json_string(configuration),
+        )
+        crd = eks.KubernetesObjectValue(
+            self,
+            "Crd",
+            cluster=props.cluster,  # pyright: ignore[reportArgumentType] - jsii types
+            object_type="crd",
+            object_name=CRD_NAME,
+            json_path=(
+                '.spec.versions[?(@.name=="v1")].schema.openAPIV3Schema'
+                ".properties.spec.properties.pdSpec.type"
+            ),
+            timeout=cdk.Duration.minutes(_CRD_WAIT_MINUTES),
+        )
+        crd.node.add_dependency(self.addon)
+        self.crd_ready: str = crd.value
+
+    def _configuration(self, execution_role: iam.Role) -> dict[str, Any]:
+        """Return our values; region, cluster name and VPC are the add-on's own business."""
+        return {
+            "executionRoleArn": execution_role.role_arn,
+            "tlsCertificateS3Bucket": self._props.tls_bucket_name,
+            "hyperpodClusterArn": self._props.hyperpod_cluster_arn,
+            "nodeSelector": {ROLE_LABEL: SYSTEM_GROUP},
+            "alb": {
+                "enabled": True,
+                "serviceAccount": {"create": True, "roleArn": self._alb_role().role_arn},
+            },
+            "keda": {
+                "enabled": True,
+                "auth": {"aws": {"irsa": {"enabled": True, "roleArn": self._keda_role().role_arn}}},
+            },
+        }
+
+    def _execution_role(self) -> iam.Role:
+        return IrsaRole(
+            self,
+            "ExecutionRole",
+            IrsaRoleProps(
+                oidc_provider=self._props.oidc_provider,
+                service_account=addon_service_account(self._props.facts.addons[OPERATOR_ADDON]),
+                role_name=operator_role_name(self._props.environment),
+                # SageMaker registers endpoints on behalf of the operator.
+                also_assumed_by="sagemaker.amazonaws.com",
+                managed_policies=["AmazonSageMakerHyperPodInferenceAccess"],
+                inline_policies={"extras": self._extras()},
+            ),
+        ).role
+
+    def _extras(self) -> Sequence[iam.PolicyStatement]:
+        """Return what the managed policy lacks."""
+        stack, bucket = Stack.of(self), self._props.tls_bucket_name
+        statements = [
+            # The troubleshooting page asks for it; `*`: EC2 names no resource type for the action.
+            iam.PolicyStatement(
+                actions=["ec2:DeleteNetworkInterfacePermission"],
+                resources=["*"],
+                conditions={"StringEquals": {"aws:RequestedRegion": stack.region}},
+            )
+        ]
+        own_name = self._props.environment.operator.tls_bucket
+        if own_name and not own_name.startswith(_TLS_BUCKET_PREFIX):
+            statements += [
+                iam.PolicyStatement(
+                    actions=["s3:ListBucket"], resources=[f"arn:{stack.partition}:s3:::{bucket}"]
+                ),
+                iam.PolicyStatement(
+                    actions=["s3:DeleteObject", "s3:GetObject", "s3:PutObject", "s3:PutObjectTagging"],
+                    resources=[f"arn:{stack.partition}:s3:::{bucket}/*"],
+                ),
+            ]
+        return statements
+
+    def _alb_role(self) -> iam.Role:
+        stack = Stack.of(self)
+        vpc_id = self._props.cluster.vpc.vpc_id
+        vpc_arn = f"arn:{stack.partition}:ec2:{stack.region}:{stack.account}:vpc/{vpc_id}"
+        return self._bundled_role(
+            "AlbRole", _ALB_SERVICE_ACCOUNT, alb_controller_statements(stack, vpc_arn=vpc_arn)
+        )
+
+    def _keda_role(self) -> iam.Role:
+        stack = Stack.of(self)
+        workspaces = f"arn:{stack.partition}:aps:{stack.region}:{stack.account}:workspace/*"
+        statements = [
+            # `*`: CloudWatch has no resource type for metrics.
+            iam.PolicyStatement(
+                actions=[
+                    "cloudwatch:GetMetricData",
+                    "cloudwatch:GetMetricStatistics",
+                    "cloudwatch:ListMetrics",
+                ],
+                resources=["*"],
+                conditions={"StringEquals": {"aws:RequestedRegion": stack.region}},
+            ),
+            iam.PolicyStatement(
+                actions=[
+                    "aps:GetLabels",
+                    "aps:GetMetricMetadata",
+                    "aps:GetSeries",
+                    "aps:QueryMetrics",
+                ],
+                resources=[workspaces],
+            ),
+        ]
+        return self._bundled_role("KedaRole", _KEDA_SERVICE_ACCOUNT, {"metrics": statements})
+
+    def _bundled_role(
+        self,
+        construct_id: str,
+        service_account: str,
+        policies: dict[str, Sequence[iam.PolicyStatement]],
+    ) -> iam.Role:
+        return IrsaRole(
+            self,
+            construct_id,
+            IrsaRoleProps(
+                oidc_provider=self._props.oidc_provider,
+                service_account=f"{self._namespace}:{service_account}",
+                inline_policies=policies,
+            ),
+        ).role

@@ -1,0 +1,80 @@
+"""The one form in which every command reports what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How a finding counts: errors fail a command, warnings only with ``--strict``."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Say what is wrong, where, and how to mend it.
+
+    ``path`` is the dotted path inside ``file``; ``line`` counts from 1. ``accepted`` holds the
+    reason that an environment file gave for lowering the severity.
+    """
+
+    id: str
+    severity: Severity
+    path: str
+    message: str
+    got: object = None
+    allowed: object = None
+    fix: str = ""
+    source: str = ""
+    file: str = ""
+    line: int | None = None
+    accepted: str = ""
+
+    def text(self) -> str:
+        """Render the finding as one line: file, line, path, message, fix and id."""
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        where = ": ".join(part for part in (place, self.path) if part)
+        body = f"{self.message}; {self.fix}" if self.fix else self.message
+        accepted = f" (lowered to {self.severity}: {self.accepted})" if self.accepted else ""
+        return f"{where}: {body} [{self.id}]{accepted}" if where else f"{body} [{self.id}]{accepted}"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the contract's keys (design section 6) plus ``file``, ``line`` and ``accepted``."""
+        return {
+            "id": self.id,
+            "severity": str(self.severity),
+            "path": self.path,
+            "message": self.message,
+            "got": _plain(self.got),
+            "allowed": _plain(self.allowed),
+            "fix": self.fix,
+            "source": self.source,
+            "file": self.file,
+            "line": self.line,
+            "accepted": self.accepted,
+        }
+
+    def at(self, file: str, line: int | None) -> Finding:
+        """Return the same finding placed at a file and line."""
+        return replace(self, file=file, line=line)
+
+
+def _plain(value: object) -> object:
+    """Return ``value`` as JSON can hold it."""
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    if isinstance(value, list | tuple | set | frozenset):
+        items: Iterable[object] = sorted(value, key=str) if isinstance(value, set | frozenset) else value  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
+        return [_plain(item) for item in items]
+    return str(value)
+
+
+def has_errors(findings: Iterable[Finding], *, strict: bool = False) -> bool:
+    """Tell whether the findings fail a command; ``strict`` counts warnings too."""
+    failing = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
+    return any(finding.severity in failing for finding in findings)

@@ -1,0 +1,310 @@
+"""CAP: zones, instance types, and whether replicas fit their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dpd.finding import Severity
+from dpd.rules.registry import Doc, EnvironmentContext, Hit, ModelContext, environment_rule, model_rule
+from dpd.sizing.capacity import groups
+
+_DPD_PAGE = "docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-dpd"
+_PLACEMENT = "AWS::SageMaker::Cluster registry schema: no placement-group property"
+
+
+@environment_rule(
+    "CAP001",
+    Severity.ERROR,
+    Doc(
+        title="Zone ids differ",
+        symptom="A group lands in another zone, and KV cache crosses zones or EFA does not connect (P-09).",
+        cause="Group, subnet and training plan name different zones; EFA traffic stays inside one.",
+        fix="Use one zone id everywhere.",
+        source="docs.aws.amazon.com: sagemaker-hyperpod-prerequisites",
+        bad="gpu_zone_id: usw2-az1\nhyperpod: {groups: {decode: {zone_id: usw2-az2}}}",
+        good="gpu_zone_id: usw2-az1",
+    ),
+)
+def zones_agree(context: EnvironmentContext) -> Iterable[Hit]:
+    """Report groups and training plans outside the GPU zone; one hit names every zone."""
+    environment = context.environment
+    named = {"gpu_zone_id": environment.gpu_zone_id}
+    for name, group in groups(environment).items():
+        for key, zone_id in (("zone_id", group.zone_id), ("training_plan_zone_id", group.training_plan_zone_id)):
+            if zone_id is not None:
+                named[f"hyperpod.groups.{name}.{key}"] = zone_id
+    wrong = [path for path, zone_id in named.items() if zone_id != environment.gpu_zone_id]
+    if wrong:
+        yield Hit(
+            path=tuple(wrong[0].split(".")),
+            message="zone ids differ: " + ", ".join(f"{path} = {zone_id}" for path, zone_id in named.items()),
+            got=named,
+            allowed=environment.gpu_zone_id,
+            fix="use one zone id everywhere",
+            owner="environment",
+        )
+
+
+@model_rule(
+    "CAP009",
+    Severity.ERROR,
+    Doc(
+        title="Model asks for another zone",
+        symptom="Pods stay Pending, because no node is in the zone that they ask for (P-09).",
+        cause="`dpd.topology.zone_id` names a zone in which this environment has no nodes.",
+        fix="Leave the key out, or name the environment's gpu_zone_id.",
+        source=_DPD_PAGE,
+        bad="dpd: {topology: {zone_id: usw2-az3}}",
+        good="dpd: {topology: {same_zone: true}}",
+    ),
+)
+def topology_zone(context: ModelContext) -> Iterable[Hit]:
+    """Report a topology zone other than the zone of the nodes."""
+    wanted = context.deployment.model.dpd.topology.zone_id
+    zone_id = context.deployment.environment.gpu_zone_id
+    if wanted is not None and wanted != zone_id:
+        yield Hit(
+            path=("dpd", "topology", "zone_id"),
+            message=f"zone {wanted} has no nodes; gpu_zone_id = {zone_id}",
+            got=wanted,
+            allowed=zone_id,
+            fix=f"leave it out or write {zone_id}",
+        )
+
+
+@environment_rule(
+    "CAP002",
+    Severity.ERROR,
+    Doc(
+        title="Placement group together with a training plan",
+        symptom="Reserved nodes fail to launch with a capacity error (P-42, P-44).",
+        cause="A training plan's capacity has its own placement; a second one contradicts it.",
+        fix="Set `network.placement_group: none`.",
+        source="aws/aws-parallelcluster#6311",
+        bad="network: {placement_group: create}  # with training_plan_arn",
+        good="network: {placement_group: none}",
+    ),
+)
+def placement_with_plan(context: EnvironmentContext) -> Iterable[Hit]:
+    """Report a placement group beside a training plan."""
+    environment = context.environment
+    plans = [name for name, group in groups(environment).items() if group.training_plan_arn]
+    if environment.network.placement_group != "none" and plans:
+        yield Hit(
+            path=("network", "placement_group"),
+            message=f"a placement group cannot go with the training plan of {', '.join(plans)}",
+            got=environment.network.placement_group,
+            allowed="none",
+            fix="set it to none",
+            owner="environment",
+        )
+
+
+@environment_rule(
+    "CAP003",
+    Severity.WARNING,
+    Doc(
+        title="Placement group that HyperPod nodes cannot join",
+        symptom="The group stays empty and changes nothing.",
+        cause="The cluster resource has no placement-group property, and its nodes are not in your EC2 account.",
+        fix="Rely on the one zone, `dpd.topology.same_zone` and role labels.",
+        source=_PLACEMENT,
+        bad="network: {placement_group: create}",
+        good="network: {placement_group: none}",
+    ),
+)
+def placement_group(context: EnvironmentContext) -> Iterable[Hit]:
+    """Report any placement group without a training plan; with one, CAP002 speaks."""
+    environment = context.environment
+    if environment.network.placement_group == "none":
+        return
+    if any(group.training_plan_arn for group in groups(environment).values()):
+        return
+    yield Hit(
+        path=("network", "placement_group"),
+        message="HyperPod nodes cannot join a placement group; it would serve other EC2 instances only",
+        got=environment.network.placement_group,
+        allowed="none",
+        fix="set it to none unless other instances use it",
+        owner="environment",
+    )
+
+
+@environment_rule(
+    "CAP004",
+    Severity.ERROR,
+    Doc(
+        title="Training plan on the system group",
+        symptom="System pods lose their nodes when the plan ends (P-46).",
+        cause="Training plans reserve accelerators; the system group runs on CPU instances.",
+        fix="Remove the plan from the system group.",
+        source="docs.aws.amazon.com: API_SearchTrainingPlanOfferings",
+        bad="groups: {system: {training_plan_arn: arn:aws:sagemaker:...}}",
+        good="groups: {decode: {training_plan_arn: arn:aws:sagemaker:...}}",
+    ),
+)
+def plan_on_system(context: EnvironmentContext) -> Iterable[Hit]:
+    """Report a training plan on the CPU group."""
+    plan = context.environment.hyperpod.groups.system.training_plan_arn
+    if plan:
+        yield Hit(
+            path=("hyperpod", "groups", "system", "training_plan_arn"),
+            message="a training plan cannot serve the system group",
+            got=plan,
+            fix="remove it",
+            owner="environment",
+        )
+
+
+@model_rule(
+    "CAP005",
+    Severity.ERROR,
+    Doc(
+        title="Replicas do not fit their group",
+        symptom="Pods stay Pending with `Insufficient nvidia.com/gpu`.",
+        cause="The group's nodes have fewer GPUs than the replicas ask for; one pod stays on one node.",
+        fix="Lower replicas or tensor parallel, or raise the group's count.",
+        source=_DPD_PAGE,
+        bad="dpd: {prefill: {replicas: 2}}  # group of one node, tensor_parallel 8",
+        good="dpd: {prefill: {replicas: 1}}",
+    ),
+)
+def replicas_fit(context: ModelContext) -> Iterable[Hit]:
+    """Report replicas beyond the whole pods that the group's nodes hold; a group of 0 is a dry bring-up."""
+    for role in context.deployment.roles:
+        instance = role.instance
+        if instance is None or not instance.supports_dpd or role.group.count == 0:
+            continue
+        if role.resources.gpus > instance.gpu_count:
+            continue
+        per_node = instance.gpu_count // role.resources.gpus
+        if role.replicas > per_node * role.group.count:
+            path = ("serving", "replicas") if role.name == "worker" else ("dpd", role.name, "replicas")
+            yield Hit(
+                path=path,
+                message=(
+                    f"{role.replicas} replicas of {role.resources.gpus} GPUs need more than "
+                    f"{role.group.count} x {role.group.instance_type} of group {role.group_name}"
+                ),
+                got=role.replicas,
+                allowed=per_node * role.group.count,
+                fix=f"set at most {per_node * role.group.count}, or raise the group's count",
+            )
+
+
+@environment_rule(
+    "CAP006",
+    Severity.ERROR,
+    Doc(
+        title="Instance type cannot run DPD",
+        symptom="Workers start, and KV cache moves over TCP or not at all.",
+        cause="The operator supports DPD on five types with EFA and GPUDirect RDMA.",
+        fix="Use a type that the message lists.",
+        source=_DPD_PAGE,
+        bad="groups: {decode: {instance_type: ml.g6e.48xlarge, count: 1}}",
+        good="groups: {decode: {instance_type: ml.p5en.48xlarge, count: 1}}",
+    ),
+)
+def instance_supports_dpd(context: EnvironmentContext) -> Iterable[Hit]:
+    """Report a GPU group whose type is unknown or cannot run DPD."""
+    allowed = context.facts.dpd_instance_types()
+    for name in ("prefill", "decode"):
+        instance_type = groups(context.environment)[name].instance_type
+        if instance_type in allowed:
+            continue
+        missing_prefix = f"ml.{instance_type}" in allowed
+        yield Hit(
+            path=("hyperpod", "groups", name, "instance_type"),
+            message=f"{instance_type} cannot run disaggregated prefill and decode",
+            got=instance_type,
+            allowed=list(allowed),
+            fix=f"write ml.{instance_type}" if missing_prefix else f"use one of {', '.join(allowed)}",
+            owner="environment",
+        )
+
+
+@environment_rule(
+    "CAP007",
+    Severity.ERROR,
+    Doc(
+        title="System group too small or not amd64",
+        symptom="The operator's add-on stays in CREATING with Pending pods (P-04, P-19, P-21).",
+        cause="The operator and its dependencies need room for at least 13 pods, and its image is amd64 only.",
+        fix="Use two ml.c5.4xlarge, or more or larger amd64 nodes.",
+        source="docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-setup",
+        bad="groups: {system: {instance_type: ml.m5.xlarge, count: 1}}",
+        good="groups: {system: {instance_type: ml.c5.4xlarge, count: 2}}",
+    ),
+)
+def system_group(context: EnvironmentContext) -> Iterable[Hit]:
+    """Report a system group that cannot hold the operator's pods, or whose type is not known."""
+    group = context.environment.hyperpod.groups.system
+    facts = context.facts
+    instance = facts.instances.get(group.instance_type)
+    path = ("hyperpod", "groups", "system", "instance_type")
+    fitting = [name for name, row in facts.instances.items() if row.architecture == "amd64" and not row.gpu]
+    if instance is None or instance.architecture != "amd64":
+        why = "is not in the instance facts" if instance is None else "is not amd64"
+        yield Hit(
+            path,
+            f"{group.instance_type} {why}; the operator's image runs on amd64 only",
+            group.instance_type,
+            fitting,
+            f"use one of {', '.join(fitting)}",
+            "environment",
+        )
+        return
+    per_node = instance.pods_per_node - int(facts.constant("system_reserved_pods"))
+    needed = int(facts.constant("system_pod_count_minimum"))
+    room = max(0, per_node) * group.count
+    if room < needed:
+        yield Hit(
+            ("hyperpod", "groups", "system", "count"),
+            f"{group.count} x {group.instance_type} have room for {room} pods, the operator needs {needed}",
+            group.count,
+            f"room for {needed} pods",
+            "use two ml.c5.4xlarge or more",
+            "environment",
+        )
+
+
+@environment_rule(
+    "CAP008",
+    Severity.ERROR,
+    Doc(
+        title="Zone of another region",
+        symptom="CloudFormation fails on the first subnet, after the VPC exists.",
+        cause="The zone id does not belong to the environment's region, or EKS has no control plane there.",
+        fix="Use a zone id that the message lists.",
+        source="docs.aws.amazon.com: eks network-reqs; ram az-ids",
+        bad="region: us-west-2\ngpu_zone_id: use1-az6",
+        good="region: us-west-2\ngpu_zone_id: usw2-az1",
+    ),
+)
+def zone_of_region(context: EnvironmentContext) -> Iterable[Hit]:
+    """Report zone ids that the region does not have, and control-plane zones that EKS refuses."""
+    environment = context.environment
+    row = context.facts.regions.get(environment.region)
+    if row is None:
+        return
+    # Local zones (usw2-lax1-az1) hang on a region but are in no list of its zones.
+    parents = {zone_id.partition("-")[0] for zone_id in row.zone_ids}
+    local = environment.gpu_zone_id.count("-") > 1 and environment.gpu_zone_id.partition("-")[0] in parents
+    if environment.gpu_zone_id not in row.zone_ids and not local:
+        yield _zone_hit(("gpu_zone_id",), environment.gpu_zone_id, environment.region, row.zone_ids)
+    chosen = environment.network.control_plane_zone_ids
+    for index, zone_id in enumerate(chosen):
+        if zone_id not in row.control_plane_zone_ids or zone_id in chosen[:index]:
+            path = ("network", "control_plane_zone_ids", index)
+            yield _zone_hit(path, zone_id, environment.region, row.control_plane_zone_ids)
+
+
+def _zone_hit(path: tuple[str | int, ...], zone_id: str, region: str, allowed: tuple[str, ...]) -> Hit:
+    return Hit(
+        path=path,
+        message=f"{zone_id} is not a usable zone id of {region}",
+        got=zone_id,
+        allowed=list(allowed),
+        fix=f"use one of {', '.join(allowed)}",
+        owner="environment",
+    )

@@ -1,0 +1,99 @@
+"""Apply every rule to the chosen environments and models, and place what they find in the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+# Importing an area registers its rules.
+from dpd.rules import (  # noqa: F401
+    capacity,  # pyright: ignore[reportUnusedImport]
+    cluster,  # pyright: ignore[reportUnusedImport]
+    config,  # pyright: ignore[reportUnusedImport]
+    images,  # pyright: ignore[reportUnusedImport]
+    kv_cache,  # pyright: ignore[reportUnusedImport]
+    network,  # pyright: ignore[reportUnusedImport]
+    operator,  # pyright: ignore[reportUnusedImport]
+    routing,  # pyright: ignore[reportUnusedImport]
+    serving,  # pyright: ignore[reportUnusedImport]
+    transport,  # pyright: ignore[reportUnusedImport]
+    workload,  # pyright: ignore[reportUnusedImport]
+)
+from dpd.facts import Facts
+from dpd.finding import Finding
+from dpd.rules.registry import EnvironmentContext, Hit, ModelContext, Rule, rules
+from dpd.spec.catalog import Catalog, Loaded
+from dpd.spec.deployment import build_deployment
+from dpd.spec.environment import Environment
+from dpd.spec.model import Model
+
+
+def check(
+    catalog: Catalog, environments: Sequence[str] | None = None, models: Sequence[str] | None = None
+) -> list[Finding]:
+    """Return every finding of the files and rules, each once, in a stable order.
+
+    ``environments`` and ``models`` narrow the rules; what is wrong in a file is always reported.
+    ``models`` may name a model that an environment does not list, to try it there.
+    """
+    findings = list(catalog.findings)
+    if catalog.facts is None:
+        return findings
+    for name in environments if environments is not None else list(catalog.environments):
+        findings += _check_environment(catalog, catalog.facts, name, models)
+    return list(dict.fromkeys(findings))
+
+
+def _check_environment(
+    catalog: Catalog, facts: Facts, name: str, models: Sequence[str] | None
+) -> list[Finding]:
+    loaded = catalog.environments[name]
+    if loaded.value is None:
+        return []
+    environment = loaded.value
+    findings: list[Finding] = []
+    for rule in rules().values():
+        if rule.environment_check is not None:
+            hits = rule.environment_check(EnvironmentContext(environment, facts))
+            findings += [_place(rule, hit, loaded, None) for hit in hits]
+    for model in models if models is not None else environment.models:
+        if model in catalog.models:
+            findings += _check_model(catalog, facts, loaded, environment, model)
+    return [_accept(finding, environment) for finding in findings]
+
+
+def _check_model(
+    catalog: Catalog, facts: Facts, loaded: Loaded[Environment], environment: Environment, name: str
+) -> list[Finding]:
+    model, findings = catalog.effective(loaded.name, name)
+    if model.value is None:
+        return findings
+    context = ModelContext(build_deployment(environment, model.value, facts), facts)
+    for rule in rules().values():
+        if rule.model_check is not None:
+            findings += [_place(rule, hit, loaded, model) for hit in rule.model_check(context)]
+    return findings
+
+
+def _place(rule: Rule, hit: Hit, environment: Loaded[Environment], model: Loaded[Model] | None) -> Finding:
+    loaded = model if hit.owner == "model" and model is not None else environment
+    origin = loaded.merged.origin(hit.path)
+    return Finding(
+        id=rule.id,
+        severity=rule.severity,
+        path=origin.path,
+        message=hit.message,
+        got=hit.got,
+        allowed=hit.allowed,
+        fix=hit.fix,
+        source=rule.doc.source,
+        file=origin.file,
+        line=origin.line,
+    )
+
+
+def _accept(finding: Finding, environment: Environment) -> Finding:
+    accepted = environment.accept.get(finding.id)
+    if accepted is None:
+        return finding
+    return replace(finding, severity=accepted.severity, accepted=accepted.reason)

@@ -1,0 +1,102 @@
+"""WRK: whether this traffic and this model gain from disaggregation at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dpd.finding import Severity
+from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
+
+_DPD_PAGE = "docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-dpd"
+
+
+@model_rule(
+    "WRK001",
+    Severity.WARNING,
+    Doc(
+        title="Traffic will not gain from DPD",
+        symptom="Twice the GPUs for the same latency.",
+        cause="AWS measured a gain for inputs of 4,000 tokens, outputs of 256 and 2 requests per second on.",
+        fix="Use `serving.mode: colocated` with more replicas, or describe the real traffic in `workload`.",
+        source=_DPD_PAGE,
+        bad="workload: {input_tokens: 800, output_tokens: 64}",
+        good="workload: {input_tokens: 6000, output_tokens: 256, requests_per_second: 2}",
+    ),
+)
+def traffic_gains(context: ModelContext) -> Iterable[Hit]:
+    """Compare the workload with the least that AWS names; one hit lists every shortfall."""
+    deployment, facts = context.deployment, context.facts
+    workload = deployment.model.workload
+    if not deployment.disaggregated:
+        return
+    short = [
+        f"{name} {value:g} < {facts.constant(limit):g}"
+        for name, value, limit in (
+            ("input_tokens", workload.input_tokens, "dpd_minimum_input_tokens"),
+            ("output_tokens", workload.output_tokens, "dpd_minimum_output_tokens"),
+            ("requests_per_second", workload.requests_per_second, "dpd_minimum_requests_per_second"),
+        )
+        if value < facts.constant(limit)
+    ]
+    if short:
+        yield Hit(
+            path=("workload",),
+            message=f"this traffic hardly gains from disaggregation: {', '.join(short)}",
+            got=short,
+            fix="compare with serving.mode: colocated at the same number of GPUs",
+        )
+
+
+@model_rule(
+    "WRK003",
+    Severity.WARNING,
+    Doc(
+        title="More concurrency than validated",
+        symptom="Stalls at high concurrency (P-58).",
+        cause="AWS validated up to 64 concurrent requests on ml.p5.48xlarge with Llama-3.3-70B.",
+        fix="Load-test before relying on it, or spread the traffic over more endpoints.",
+        source=_DPD_PAGE,
+        bad="workload: {concurrency: 200}",
+        good="workload: {concurrency: 48}",
+    ),
+)
+def validated_concurrency(context: ModelContext) -> Iterable[Hit]:
+    """Compare the workload's concurrency with what AWS validated."""
+    limit = int(context.facts.constant("validated_concurrency"))
+    concurrency = context.deployment.model.workload.concurrency
+    if context.deployment.disaggregated and concurrency > limit:
+        yield Hit(
+            path=("workload", "concurrency"),
+            message=f"{concurrency} concurrent requests, validated are {limit}",
+            got=concurrency,
+            allowed=limit,
+            fix="load-test first, or add endpoints",
+        )
+
+
+@model_rule(
+    "WRK004",
+    Severity.WARNING,
+    Doc(
+        title="MoE or MLA model on the LMCache transport",
+        symptom="Little gain for MoE; with MLA, KV cache of a shape that LMCache 0.4.3 does not expect.",
+        cause="LMCache 0.4.3 fixes its PD format to grouped-query attention, and AWS advises dense models.",
+        fix="Use `transport: nixl` on the self-managed runtime, or serve colocated.",
+        source=f"{_DPD_PAGE}; lmcache 0.4.3 pd_backend.py",
+        bad="architecture: {moe: true}\ndpd: {transport: lmcache}",
+        good="architecture: {moe: true}\ndpd: {transport: nixl}\nserving: {runtime: self_managed}",
+    ),
+)
+def dense_models(context: ModelContext) -> Iterable[Hit]:
+    """Report model families for which the LMCache transport is not meant."""
+    deployment = context.deployment
+    architecture = deployment.model.architecture
+    kind = "MLA" if architecture.attention == "mla" else "a mixture of experts" if architecture.moe else ""
+    if deployment.disaggregated and deployment.model.dpd.transport == "lmcache" and kind:
+        yield Hit(
+            path=("dpd", "transport"),
+            message=f"{deployment.model.name} is {kind}, which the LMCache transport is not validated for",
+            got="lmcache",
+            allowed="nixl",
+            fix="use nixl on the self-managed runtime, or serving.mode: colocated",
+        )

@@ -1,0 +1,1 @@
+"""Sizes of KV cache, GPU memory, capacity and cost; pure functions of the specification."""

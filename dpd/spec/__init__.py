@@ -1,0 +1,1 @@
+"""Typed configuration and the frozen Deployment object that every back-end renders."""

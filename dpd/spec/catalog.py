@@ -1,0 +1,196 @@
+"""Load every file of a configuration folder, and merge what belongs together.
+
+Precedence, lowest first: schema defaults, model file, the environment's ``overrides``, ``--set``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar, cast
+
+import yaml
+
+from dpd.closed_model import ClosedModel, Locate, validate
+from dpd.facts import Facts, load_facts
+from dpd.finding import Finding, Severity
+from dpd.spec.environment import Environment
+from dpd.spec.merge import Merged, Origin, merge
+from dpd.spec.model import Model
+from dpd.yaml_file import Path_, YamlFile, dotted, read_yaml
+
+COMMAND_LINE = "command line"
+
+Kind = TypeVar("Kind", bound=ClosedModel)
+
+
+@dataclass(frozen=True)
+class Loaded(Generic[Kind]):
+    """Pair a validated object with the places its values came from; ``value`` is None if invalid."""
+
+    name: str
+    value: Kind | None
+    merged: Merged
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Hold all configuration of one folder, with everything that is wrong in it."""
+
+    config_dir: Path
+    facts: Facts | None
+    environments: Mapping[str, Loaded[Environment]]
+    models: Mapping[str, Loaded[Model]]
+    findings: tuple[Finding, ...] = ()
+    sets: Merged = field(default_factory=Merged)
+
+    def effective(self, environment: str, model: str) -> tuple[Loaded[Model], list[Finding]]:
+        """Return ``model`` as ``environment`` sees it, with findings for wrong overrides.
+
+        A model whose own file is wrong comes back without a value and without new findings.
+        """
+        loaded, base = self.environments[environment], self.models[model]
+        if base.value is None:
+            return base, []
+        merged = base.merged
+        if loaded.value is not None and model in loaded.value.overrides:
+            prefix: Path_ = ("overrides", model)
+            origins = {
+                path[2:]: origin for path, origin in loaded.merged.origins.items() if path[:2] == prefix
+            }
+            merged = merge(merged, loaded.value.overrides[model], origins)
+        merged = merge(merged, self.sets.data, self.sets.origins)
+        if merged is base.merged or merged.data == base.merged.data:
+            return base, []
+        value, findings = validate(Model, merged.data, _locator(merged))
+        return Loaded(model, value, merged), findings
+
+
+def load_catalog(config_dir: Path, sets: Sequence[str] = ()) -> Catalog:
+    """Read environments, models and facts below ``config_dir``; never raises on a user's mistake."""
+    facts, findings = load_facts(config_dir / "facts")
+    environments, found = _load_folder(config_dir / "environments", Environment)
+    findings += found
+    models, found = _load_folder(config_dir / "models", Model)
+    findings += found
+    known = frozenset(models)
+    for loaded in environments.values():
+        if loaded.value is not None:
+            findings += _names(loaded, loaded.value, known)
+    merged, found = _parse_sets(sets)
+    findings += found
+    return Catalog(config_dir, facts, environments, models, tuple(findings), merged)
+
+
+def _locator(merged: Merged) -> Locate:
+    def locate(path: Path_) -> tuple[str, int | None, str]:
+        origin = merged.origin(path)
+        return origin.file, origin.line, origin.path
+
+    return locate
+
+
+def _load_folder(
+    folder: Path, kind: type[Kind]
+) -> tuple[dict[str, Loaded[Kind]], list[Finding]]:
+    files = sorted(path for path in folder.glob("*.y*ml") if path.suffix in {".yaml", ".yml"})
+    if not files:
+        message = "has no YAML file" if folder.is_dir() else "is not there"
+        finding = Finding(
+            "CFG005",
+            Severity.ERROR,
+            "",
+            message,
+            fix="point --config-dir at a folder with environments/, models/ and facts/",
+            file=str(folder),
+        )
+        return {}, [finding]
+    loaded: dict[str, Loaded[Kind]] = {}
+    findings: list[Finding] = []
+    for path in files:
+        file = read_yaml(path)
+        findings += file.findings
+        merged = _as_merged(file)
+        value = None
+        if not file.findings:
+            value, found = validate(kind, file.data, _locator(merged))
+            findings += found + _file_name(path, file)
+        loaded[path.stem] = Loaded(path.stem, value, merged)
+    return loaded, findings
+
+
+def _as_merged(file: YamlFile) -> Merged:
+    name = str(file.path)
+    origins = {path: Origin(name, line, dotted(path)) for path, line in file.lines.items() if path}
+    return Merged(file.data, origins, Origin(name, None, ""))
+
+
+def _file_name(path: Path, file: YamlFile) -> list[Finding]:
+    name = file.data.get("name")
+    if not isinstance(name, str) or name == path.stem:
+        return []
+    return [
+        Finding(
+            id="CFG004",
+            severity=Severity.ERROR,
+            path="name",
+            message=f"name `{name}` differs from the file's name `{path.stem}`",
+            got=name,
+            allowed=path.stem,
+            fix=f"write `name: {path.stem}` or rename the file to {name}{path.suffix}",
+            file=str(path),
+            line=file.line(("name",)),
+        )
+    ]
+
+
+def _names(loaded: Loaded[Environment], environment: Environment, known: frozenset[str]) -> list[Finding]:
+    """Report models that no file describes, models listed twice, and overrides of absent models."""
+    findings: list[Finding] = []
+
+    def report(path: Path_, message: str, got: str, allowed: list[str]) -> None:
+        near = difflib.get_close_matches(got, allowed, n=1)
+        fix = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(allowed) or 'none'}"
+        origin = loaded.merged.origin(path)
+        findings.append(
+            Finding("CFG004", Severity.ERROR, origin.path, message, got, allowed, fix, "", origin.file, origin.line)
+        )
+
+    for index, name in enumerate(environment.models):
+        if name not in known:
+            report(("models", index), f"no file in models/ describes `{name}`", name, sorted(known))
+        elif name in environment.models[:index]:
+            report(("models", index), f"model `{name}` is listed twice", name, sorted(known))
+    for name in environment.overrides:
+        if name not in environment.models:
+            message = f"overrides name `{name}`, which this environment does not serve"
+            report(("overrides", name), message, name, list(environment.models))
+    return findings
+
+
+def _parse_sets(sets: Sequence[str]) -> tuple[Merged, list[Finding]]:
+    """Turn ``dpd.pd_buffer=16GiB`` into a layer; a malformed one gives CFG003."""
+    merged = Merged()
+    findings: list[Finding] = []
+    for item in sets:
+        key, equals, text = item.partition("=")
+        try:
+            value: object = yaml.safe_load(text)
+        except yaml.YAMLError:
+            equals = ""
+            value = None
+        if not equals or not all(key.split(".")):
+            message = "--set wants KEY=VALUE, such as dpd.pd_buffer=16GiB"
+            findings.append(Finding("CFG003", Severity.ERROR, item, message, item, file=COMMAND_LINE))
+            continue
+        layer: dict[str, object] = {}
+        at = layer
+        parts = key.split(".")
+        for part in parts[:-1]:
+            at = cast("dict[str, object]", at.setdefault(part, {}))
+        at[parts[-1]] = value
+        path: Path_ = tuple(parts)
+        merged = merge(merged, layer, {path: Origin(COMMAND_LINE, None, key)})
+    return merged, findings

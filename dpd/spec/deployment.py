@@ -1,0 +1,259 @@
+"""The one object that every back-end renders: a model as one environment runs it.
+
+Both roles come from here, so prefill and decode cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from dpd.facts import Facts, ImageFact, InstanceFact, VllmFact
+from dpd.quantity import GIB
+from dpd.spec.engine_args import EngineArgs, parse_engine_args
+from dpd.spec.environment import Environment, Group
+from dpd.spec.model import Model, Role, ScalingRange
+
+RoleName = Literal["prefill", "decode", "worker"]
+
+MODEL_PATH = "/opt/ml/model"
+HTTP_PORT = 8000
+NAMESPACE = "inference"
+"""Kubernetes namespace of every endpoint and its pods."""
+ROLE_LABEL = "hyperpod-dpd/role"
+"""Node label that the stacks put on each instance group and the manifests select."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Hold a full image reference and, where the facts know it, what it contains."""
+
+    reference: str
+    fact: ImageFact | None
+
+    @property
+    def digest(self) -> str | None:
+        """Return the pinned digest, None where only a tag is given."""
+        return self.reference.partition("@")[2] or None
+
+    @property
+    def tag(self) -> str | None:
+        """Return the tag, None where there is none."""
+        name = self.reference.partition("@")[0].rpartition("/")[2]
+        return name.partition(":")[2] or None
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """Hold what one pod of a role asks for."""
+
+    gpus: int
+    efa_devices: int
+    cpu: int
+    memory_request_bytes: int
+    memory_limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoleDeployment:
+    """Hold everything that one pool of pods needs.
+
+    ``shared_args`` come first and are the same for both roles; ``args`` follow and win.
+    """
+
+    name: RoleName
+    replicas: int
+    group_name: str
+    group: Group
+    instance: InstanceFact | None
+    shared_args: tuple[str, ...]
+    args: tuple[str, ...]
+    engine: EngineArgs
+    node_selector: Mapping[str, str]
+    resources: PodResources
+    scaling: ScalingRange
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Join one environment and one model, resolved against the facts."""
+
+    environment: Environment
+    model: Model
+    image: Image
+    vllm: VllmFact | None
+    env: Mapping[str, str]
+    roles: tuple[RoleDeployment, ...]
+
+    @property
+    def disaggregated(self) -> bool:
+        """Tell whether prefill and decode run on separate pools."""
+        return self.model.serving.mode == "disaggregated"
+
+    def role(self, name: RoleName) -> RoleDeployment:
+        """Return one role; raises KeyError where the mode has no such role."""
+        for role in self.roles:
+            if role.name == name:
+                return role
+        raise KeyError(name)
+
+
+def build_deployment(environment: Environment, model: Model, facts: Facts) -> Deployment:
+    """Resolve ``model`` in ``environment``. Pure; wrong values are kept for the rules to report."""
+    image = resolve_image(model.serving.image, facts)
+    vllm = vllm_of(image, facts)
+    return Deployment(
+        environment=environment,
+        model=model,
+        image=image,
+        vllm=vllm,
+        env=_environment_variables(model),
+        roles=_roles(environment, model, facts, image, vllm),
+    )
+
+
+def resolve_image(name: str, facts: Facts) -> Image:
+    """Turn a key of the image facts, or a full reference, into a reference with its facts."""
+    fact = facts.images.get(name)
+    if fact is not None:
+        return Image(f"{fact.reference}@{fact.digest}" if fact.digest else fact.reference, fact)
+    bare = name.partition("@")[0]
+    return Image(name, next((row for row in facts.images.values() if row.reference == bare), None))
+
+
+def vllm_of(image: Image, facts: Facts) -> VllmFact | None:
+    """Return the flag table of the image's vLLM release, None where the release is not known."""
+    version = image.fact.vllm_version if image.fact else ""
+    release = ".".join(version.split(".")[:3])
+    return facts.vllm.get(version) or facts.vllm.get(release)
+
+
+def _roles(
+    environment: Environment, model: Model, facts: Facts, image: Image, vllm: VllmFact | None
+) -> tuple[RoleDeployment, ...]:
+    groups = environment.hyperpod.groups
+    shared = _shared_args(model, image)
+    if model.serving.mode == "colocated":
+        plan: list[tuple[RoleName, str, Group, Role, ScalingRange]] = [
+            (
+                "worker",
+                "decode",
+                groups.decode,
+                Role(replicas=model.serving.replicas, max_num_seqs=model.serving.max_num_seqs),
+                ScalingRange(min=model.serving.replicas, max=model.serving.replicas),
+            )
+        ]
+    else:
+        plan = [
+            ("prefill", "prefill", groups.prefill, model.dpd.prefill, model.autoscaling.prefill),
+            ("decode", "decode", groups.decode, model.dpd.decode, model.autoscaling.decode),
+        ]
+    roles: list[RoleDeployment] = []
+    for name, group_name, group, role, scaling in plan:
+        args = _role_args(name, model, role)
+        instance = facts.instances.get(group.instance_type)
+        engine = parse_engine_args((*shared, *args), vllm) if vllm else EngineArgs()
+        gpus = engine.integer("tensor-parallel-size") or model.serving.tensor_parallel
+        roles.append(
+            RoleDeployment(
+                name=name,
+                replicas=role.replicas,
+                group_name=group_name,
+                group=group,
+                instance=instance,
+                shared_args=shared,
+                args=args,
+                engine=engine,
+                node_selector={ROLE_LABEL: group_name, **role.node_selector},
+                resources=_resources(gpus, model, instance, facts, with_l1=name != "decode"),
+                scaling=scaling,
+            )
+        )
+    return tuple(roles)
+
+
+def _shared_args(model: Model, image: Image) -> tuple[str, ...]:
+    serving = model.serving
+    vllm_serve = image.fact is not None and image.fact.entrypoint == "vllm_serve"
+    return (
+        *((MODEL_PATH,) if vllm_serve else ("--model", MODEL_PATH)),
+        *("--served-model-name", model.name),
+        *("--port", str(HTTP_PORT)),
+        *("--tensor-parallel-size", str(serving.tensor_parallel)),
+        *("--max-model-len", str(serving.max_model_len)),
+        *("--gpu-memory-utilization", str(serving.gpu_memory_utilization)),
+        *serving.args,
+    )
+
+
+def _role_args(name: RoleName, model: Model, role: Role) -> tuple[str, ...]:
+    args: list[str] = ["--max-num-seqs", str(role.max_num_seqs)]
+    if name != "worker":
+        # LMCache 0.4.x leaks a PD page for each chunk that vLLM's own prefix cache covers on the
+        # decoder (LMCache#2933); on the prefiller its L1 cache does the same work.
+        args.append("--no-enable-prefix-caching")
+        if model.dpd.transport == "nixl":
+            args += ["--kv-transfer-config", json.dumps(NIXL_TRANSFER, separators=(",", ":"))]
+    return (*args, *role.args)
+
+
+NIXL_TRANSFER = {
+    "kv_connector": "NixlConnector",
+    # The connector does not read the role; vLLM's documentation uses kv_both for both sides.
+    "kv_role": "kv_both",
+    "kv_load_failure_policy": "recompute",
+    # UCX on EFA falls back to TCP without an error (vllm#41814).
+    "kv_connector_extra_config": {"backends": ["LIBFABRIC"]},
+}
+
+
+def _environment_variables(model: Model) -> dict[str, str]:
+    dpd = model.dpd
+    variables = {
+        "HF_HOME": "/tmp/hf_home",  # noqa: S108 - a path inside the worker's container
+        # LMCache reports usage to a third party by default.
+        "LMCACHE_TRACK_USAGE": "false",
+        # Block hashes must agree between processes, or every lookup misses (LMCache#2979).
+        "PYTHONHASHSEED": "0",
+    }
+    if model.serving.mode == "disaggregated":
+        variables |= {
+            "FI_PROVIDER": "efa",
+            "FI_EFA_USE_DEVICE_RDMA": "1",
+            # Shared-memory transfer corrupted GPU buffers under load (dynamo#9712).
+            "FI_EFA_ENABLE_SHM_TRANSFER": "0",
+        }
+    if model.serving.mode == "disaggregated" and dpd.transport == "lmcache":
+        variables |= {
+            "PD_BUFFER_SIZE": str(dpd.pd_buffer),
+            "LMCACHE_SAVE_DECODE_CACHE": "False",
+            # Configuration from variables alone skips the check that switches this on; without
+            # it a prompt shorter than a chunk is never sent (LMCache#2459).
+            "LMCACHE_SAVE_UNFULL_CHUNK": "True",
+        }
+    if dpd.l1_cache.enabled and dpd.transport == "lmcache":
+        variables["LMCACHE_MAX_LOCAL_CPU_SIZE"] = f"{dpd.l1_cache.size_per_rank / GIB:.1f}"
+    return {**variables, **dpd.environment}
+
+
+def _resources(
+    gpus: int, model: Model, instance: InstanceFact | None, facts: Facts, *, with_l1: bool
+) -> PodResources:
+    """Size one pod: its share of the node's EFA devices and cores, and memory for what it holds.
+
+    Half of the share of cores is requested, so that sidecars and system pods fit beside it; nine
+    tenths of the share of memory is the limit.
+    """
+    share = gpus / instance.gpu_count if instance and instance.gpu_count else 0.0
+    l1_bytes = model.dpd.l1_cache.size_per_rank * gpus if with_l1 and model.dpd.l1_cache.enabled else 0
+    request = int(facts.constant("host_memory_base_gib") * GIB) + l1_bytes
+    limit = int(instance.memory_bytes * share * 0.9) // GIB * GIB if instance else request
+    return PodResources(
+        gpus=gpus,
+        efa_devices=int(instance.efa_devices * share) if instance else 0,
+        cpu=max(1, int(instance.vcpus * share / 2)) if instance else 1,
+        memory_request_bytes=request,
+        memory_limit_bytes=max(limit, request),
+    )

@@ -1,0 +1,160 @@
+"""The schema of ``config/environments/*.yaml``: where models run."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, PlainSerializer
+
+from dpd.closed_model import ClosedModel
+from dpd.finding import Severity
+
+
+def _network(value: IPv4Network) -> IPv4Network:
+    if not 16 <= value.prefixlen <= 28:
+        raise ValueError(f"a VPC range is between /16 and /28, got /{value.prefixlen}")
+    return value
+
+
+Cidr = Annotated[IPv4Network, AfterValidator(_network), PlainSerializer(str, return_type=str)]
+AnyCidr = Annotated[IPv4Network, PlainSerializer(str, return_type=str)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$", examples=["dev"])]
+# Local zones have ids such as usw2-lax1-az1, so more than one middle part is allowed (report P-15).
+ZoneId = Annotated[str, Field(pattern=r"^[a-z]{2,}[0-9]+(-[a-z0-9]+)*-az[0-9]+$", examples=["usw2-az1"])]
+TrainingPlanArn = Annotated[
+    str, Field(pattern=r"^arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+$")
+]
+
+# The operator's CRD admits no other server for its Prometheus triggers.
+PrometheusUrl = Annotated[
+    str,
+    Field(
+        pattern=r"^https://aps-workspaces\.[a-z0-9-]+(\.[a-z0-9-]+)*\.amazonaws\.com/workspaces/ws-[a-zA-Z0-9-]+$",
+        examples=["https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-0123456789ab"],
+    ),
+]
+
+
+class Network(ClosedModel):
+    """Lay out the VPC."""
+
+    vpc_cidr: Cidr = IPv4Network("10.0.0.0/16")
+    """Primary range: public, control-plane and load-balancer subnets."""
+    gpu_subnet_cidr: Cidr = IPv4Network("10.1.0.0/16")
+    """Secondary range of the one private subnet in which every HyperPod node lives."""
+    control_plane_zone_ids: tuple[ZoneId, ...] = Field(default=(), max_length=2)
+    """Two zones for the EKS control plane and load balancers; empty: the GPU zone and one more."""
+    closed: bool = False
+    """True: no NAT gateway, interface endpoints instead, mirrored images."""
+    placement_group: str = "none"
+    """`none`, `create`, or the name of an existing group. HyperPod nodes cannot join one."""
+
+
+class Kubernetes(ClosedModel):
+    """Choose the EKS control plane."""
+
+    version: Annotated[str, Field(pattern=r"^1\.[0-9]{2}$")] = "1.34"
+    public_access_cidrs: tuple[AnyCidr, ...] = ()
+    """Empty: the API endpoint is private only."""
+
+
+class Group(ClosedModel):
+    """Describe one HyperPod instance group."""
+
+    instance_type: Annotated[str, Field(examples=["ml.p5.48xlarge"])]
+    count: Annotated[int, Field(ge=0, le=6758, examples=[1])]
+    """Nodes; 0 deploys everything else and adds nodes later."""
+    training_plan_arn: TrainingPlanArn | None = None
+    training_plan_zone_id: ZoneId | None = None
+    """Zone that the training plan's offering named, so that it can be compared before deploy."""
+    zone_id: ZoneId | None = None
+    """Zone of this group; default: `gpu_zone_id`."""
+    root_volume_gib: Annotated[int, Field(ge=100, le=16384)] = 500
+    labels: dict[str, str] = {}
+    """Further node labels."""
+
+
+class Groups(ClosedModel):
+    """Hold the three instance groups of a cluster."""
+
+    system: Group
+    prefill: Group
+    decode: Group
+
+
+class HyperPod(ClosedModel):
+    """Describe the SageMaker HyperPod cluster."""
+
+    groups: Groups
+    node_recovery: Literal["automatic", "none"] = "automatic"
+    deep_health_checks: tuple[Literal["InstanceStress", "InstanceConnectivity"], ...] = ()
+    lifecycle_bucket: str | None = None
+    """Existing bucket for lifecycle scripts; default: one that the stack makes."""
+    chart_commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
+    """Commit of aws/sagemaker-hyperpod-cli with the base chart; default: the one in the facts."""
+    chart_archive_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """SHA-256 of `git archive` of the chart folder; checked before the chart is installed."""
+
+
+class Operator(ClosedModel):
+    """Pin the inference operator's add-on."""
+
+    addon_version: str | None = None
+    """Full version, such as v1.4.0-eksbuild.1."""
+    configuration: dict[str, Any] = {}
+    """Further configuration values, merged over the package's own."""
+    execution_role_name: str | None = None
+    """Name of the operator's role; default: one with the prefix that the operator demands."""
+    tls_bucket: str | None = None
+    """Existing bucket for certificates; default: one that the stack makes."""
+
+
+class Observability(ClosedModel):
+    """Switch observability on or off."""
+
+    enabled: bool = False
+    prometheus_url: PrometheusUrl | None = None
+    """Amazon Managed Service for Prometheus workspace that autoscaling queries."""
+
+
+class Promotion(ClosedModel):
+    """Say where configuration comes from before it reaches this environment."""
+
+    from_: Annotated[str | None, Field(alias="from")] = None
+    manual_approval: bool = False
+
+
+class Accepted(ClosedModel):
+    """Lower the severity of one finding, with the reason that is printed each time."""
+
+    severity: Literal[Severity.WARNING, Severity.INFO]
+    reason: Annotated[str, Field(min_length=10)]
+
+
+class Environment(ClosedModel):
+    """Describe one environment."""
+
+    name: Name
+    backend: Literal["hyperpod", "local"] = "hyperpod"
+    account: Annotated[str, Field(pattern=r"^[0-9]{12}$")] | None = None
+    """AWS account; without it the templates are account-agnostic."""
+    region: Annotated[str, Field(examples=["us-west-2"])]
+    gpu_zone_id: ZoneId
+    """The one zone, by id, for every GPU node."""
+    network: Network = Network()
+    kubernetes: Kubernetes = Kubernetes()
+    hyperpod: HyperPod
+    operator: Operator = Operator()
+    addons: dict[str, str] = {}
+    """Version per EKS add-on, where it differs from the facts."""
+    models: tuple[str, ...] = ()
+    overrides: dict[str, dict[str, Any]] = {}
+    """Per model, the keys of the model file that differ here."""
+    observability: Observability = Observability()
+    promotion: Promotion = Promotion()
+    protected: bool = False
+    """True: digests required, no destroy without confirmation, data retained."""
+    accept: dict[str, Accepted] = {}
+    """Findings whose severity is lowered here, by id."""
+    tags: dict[str, str] = {}

@@ -1,0 +1,1 @@
+"""Kubernetes manifests of one deployment, as plain objects and as cdk8s charts."""

@@ -1,0 +1,1 @@
+"""CDK stacks: they wire constructs and hold no arithmetic."""

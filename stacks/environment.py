@@ -1,0 +1,155 @@
+"""All stacks of one environment, and the app that holds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import cx_api
+
+from dpd.facts import Facts
+from dpd.spec.catalog import Catalog
+from dpd.spec.deployment import Deployment, build_deployment
+from dpd.spec.environment import Environment
+from dpd.spec.names import model_stack_name, stack_name
+from stacks.cluster import ClusterStack
+from stacks.hyperpod import HyperPodStack
+from stacks.model import ModelStack
+from stacks.network import NetworkStack
+from stacks.operator import OperatorStack
+from stacks.weights import WeightsStack
+
+_CDK_JSON = Path(__file__).parent.parent / "cdk.json"
+
+
+@dataclass(frozen=True)
+class EnvironmentStacks:
+    """Hold the stacks of one environment; ``models`` is keyed by the model's Kubernetes name."""
+
+    network: NetworkStack
+    weights: WeightsStack
+    cluster: ClusterStack
+    hyperpod: HyperPodStack
+    operator: OperatorStack
+    models: Mapping[str, ModelStack]
+
+
+def build_environment(
+    app: cdk.App, environment: Environment, deployments: Sequence[Deployment], facts: Facts
+) -> EnvironmentStacks:
+    """Add the stacks of ``environment`` to ``app``, in the order in which they can be deployed.
+
+    Each stack depends on the one before it, also where no value crosses: `cdk destroy` walks the
+    same chain backwards, and a network that goes before its load balancers hangs (report P-82).
+    """
+    common = _Common(app, environment)
+    network = NetworkStack(**common.of("network"), facts=facts)
+    weights = WeightsStack(**common.of("weights"))
+    cluster = ClusterStack(**common.of("cluster"), facts=facts, network=network.network)
+    hyperpod = HyperPodStack(
+        **common.of("hyperpod"), facts=facts, network=network.network, cluster_stack=cluster
+    )
+    operator = OperatorStack(
+        **common.of("operator"),
+        facts=facts,
+        cluster_stack=cluster,
+        hyperpod_stack=hyperpod,
+        weights_bucket=weights.bucket,
+        deployments=deployments,
+    )
+    models = {
+        deployment.model.kubernetes_name: ModelStack(
+            **common.named(model_stack_name(environment.name, deployment.model.kubernetes_name)),
+            deployment=deployment,
+            cluster_stack=cluster,
+            operator_stack=operator,
+            weights_bucket=weights.bucket,
+        )
+        for deployment in deployments
+    }
+    cluster.add_stack_dependency(network, "the cluster stands in the network")
+    hyperpod.add_stack_dependency(cluster, "HyperPod joins the cluster")
+    operator.add_stack_dependency(hyperpod, "the add-ons' pods run on HyperPod nodes")
+    operator.add_stack_dependency(weights, "the add-ons' roles read the weights")
+    for model in models.values():
+        model.add_stack_dependency(operator, "the operator runs the model and cleans up after it")
+    stacks = EnvironmentStacks(network, weights, cluster, hyperpod, operator, models)
+    for stack in (network, weights, cluster, hyperpod, operator, *models.values()):
+        for key, value in {**environment.tags, "hyperpod-dpd/environment": environment.name}.items():
+            cdk.Tags.of(stack).add(key, value)
+    return stacks
+
+
+@dataclass(frozen=True)
+class _Common:
+    """Hold what every stack of an environment is given."""
+
+    app: cdk.App
+    environment: Environment
+
+    def of(self, part: str) -> dict[str, Any]:
+        """Return the arguments of the stack of one part."""
+        return self.named(stack_name(self.environment.name, part))
+
+    def named(self, name: str) -> dict[str, Any]:
+        """Return the arguments of the stack with one name."""
+        return {
+            "scope": self.app,
+            "construct_id": name,
+            "stack_name": name,
+            "environment": self.environment,
+            "env": cdk.Environment(account=self.environment.account, region=self.environment.region),
+            "termination_protection": self.environment.protected,
+        }
+
+
+def new_app(outdir: Path | None = None, **options: Any) -> cdk.App:
+    """Make an app with the context of cdk.json, so that it builds what the CDK CLI builds.
+
+    ``outdir`` is the folder of the cloud assembly; without it CDK decides. ``options`` go to cdk.App.
+    """
+    context = json.loads(_CDK_JSON.read_text(encoding="utf-8"))["context"]
+    return cdk.App(
+        outdir=str(outdir) if outdir else None, analytics_reporting=False, context=context, **options
+    )
+
+
+def add_environments(
+    app: cdk.App, catalog: Catalog, names: Sequence[str], models: Sequence[str] | None = None
+) -> dict[str, EnvironmentStacks]:
+    """Add the stacks of the named environments of a catalogue that holds no error.
+
+    ``models`` narrows or widens what each environment serves; by default it is what it lists.
+    """
+    facts = catalog.facts
+    assert facts is not None, "the catalogue's findings come first"
+    return {
+        name: build_environment(
+            app, environment, _deployments(catalog, environment, models or environment.models, facts), facts
+        )
+        for name in names
+        if (environment := catalog.environments[name].value) is not None
+    }
+
+
+def _deployments(
+    catalog: Catalog, environment: Environment, names: Sequence[str], facts: Facts
+) -> list[Deployment]:
+    models = [catalog.effective(environment.name, name)[0].value for name in names]
+    return [build_deployment(environment, model, facts) for model in models if model is not None]
+
+
+def synth_app(
+    catalog: Catalog, names: Sequence[str], outdir: Path, *, models: Sequence[str] | None = None, **options: Any
+) -> cx_api.CloudAssembly:
+    """Write the templates of the named environments to ``outdir``; same input, same bytes.
+
+    ``models`` is as for ``add_environments``; ``options`` go to cdk.App.
+    """
+    app = new_app(outdir, **options)
+    add_environments(app, catalog, names, models)
+    return app.synth()
