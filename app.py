@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -19,7 +18,7 @@ VENV = ROOT / ".venv"
 # `.venv/bin/cdk` runs this file with the python3 of the PATH, which lacks the packages unless the
 # environment is activated.
 if find_spec("aws_cdk") is None and (VENV / "bin/python").exists() and Path(sys.prefix) != VENV:
-    os.execv(VENV / "bin/python", [str(VENV / "bin/python"), *sys.argv])
+    os.execv(VENV / "bin/python", [str(VENV / "bin/python"), *sys.argv])  # noqa: S606 - no shell wanted
 
 sys.path.insert(0, str(ROOT / "constructs"))
 
@@ -36,14 +35,13 @@ from stacks.environment import add_environments, new_app
 def main() -> None:
     """Check the configuration, then synthesise; exit 1 on error findings, 2 on wrong usage."""
     app = new_app()
-    config_dir = Path(str(app.node.try_get_context("config") or ROOT / "config"))
+    config_dir = Path(str(app.node.try_get_context("config") or os.path.relpath(ROOT / "config")))
     catalog = load_catalog(config_dir)
     names = environment_names(catalog, app.node.try_get_context("env"))
     findings = check(catalog, environments=names)
+    sys.stderr.writelines(f"{finding.text()}\n" for finding in findings)
     if has_errors(findings):
-        stop(1, [finding.text() for finding in findings])
-    for finding in findings:
-        print(finding.text(), file=sys.stderr)
+        sys.exit(1)
     add_environments(app, catalog, names)
     app.synth()
 
@@ -58,16 +56,16 @@ def environment_names(catalog: Catalog, chosen: object) -> list[str]:
     if chosen is None or not catalog.environments:
         return on_hyperpod
     if chosen not in catalog.environments:
-        stop(2, [f"app.py: unknown environment {chosen!r}; known: {', '.join(catalog.environments) or 'none'}"])
+        stop(f"unknown environment {chosen!r}; known: {', '.join(catalog.environments)}")
     if chosen not in on_hyperpod:
-        stop(2, [f"app.py: environment {chosen!r} runs on this machine and has no stacks"])
+        stop(f"environment {chosen!r} runs on this machine and has no stacks")
     return [str(chosen)]
 
 
-def stop(code: int, lines: Sequence[str]) -> NoReturn:
-    """Print ``lines`` to stderr and exit."""
-    print("\n".join(lines), file=sys.stderr)
-    sys.exit(code)
+def stop(message: str) -> NoReturn:
+    """Say what is wrong with the command line, and exit 2."""
+    sys.stderr.write(f"app.py: {message}\n")
+    sys.exit(2)
 
 
 if __name__ == "__main__":

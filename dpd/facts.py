@@ -89,6 +89,8 @@ class KubernetesFact(Fact):
 
     hyperpod: bool
     operator: bool
+    standard_support_until: date | None = None
+    """Last day of EKS standard support; afterwards the control plane costs several times as much."""
     kubectl_layer_module: str | None = None
     """Python module with the kubectl layer of this version."""
     kubectl_layer_package: str | None = None

@@ -22,6 +22,12 @@ def print_plan(plan: Plan, console: Console, *, explain: bool) -> None:
         f"  {environment.region}, GPU zone {environment.gpu_zone_id}, Kubernetes "
         f"{environment.kubernetes.version}, operator {environment.operator.addon_version or 'not pinned'}"
     )
+    support = plan.facts.kubernetes.get(environment.kubernetes.version)
+    if support and support.standard_support_until:
+        console.print(
+            f"EKS standard support of {environment.kubernetes.version} ends on "
+            f"{support.standard_support_until}; the control plane costs more from then on"
+        )
     console.print(_groups(plan))
     for model in plan.models:
         console.print(_model(model))

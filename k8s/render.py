@@ -211,7 +211,7 @@ def _pd_spec(deployment: Deployment) -> PdSpec:
         # nodes cannot join a placement group.
         topology_spec=TopologySpec(
             same_az=topology.same_zone,
-            availability_zone=topology.zone_id,
+            availability_zone=topology.availability_zone,
             placement_group=topology.placement_group,
         ),
         auto_scaling_spec=pd_auto_scaling(deployment),

@@ -124,9 +124,11 @@ def add_environments(
     """Add the stacks of the named environments of a catalogue that holds no error.
 
     ``models`` narrows or widens what each environment serves; by default it is what it lists.
+    Raises ValueError on a catalogue whose facts could not be read.
     """
     facts = catalog.facts
-    assert facts is not None, "the catalogue's findings come first"
+    if facts is None:
+        raise ValueError("the fact tables could not be read; report the catalogue's findings first")
     return {
         name: build_environment(
             app, environment, _deployments(catalog, environment, models or environment.models, facts), facts
@@ -144,7 +146,12 @@ def _deployments(
 
 
 def synth_app(
-    catalog: Catalog, names: Sequence[str], outdir: Path, *, models: Sequence[str] | None = None, **options: Any
+    catalog: Catalog,
+    names: Sequence[str],
+    outdir: Path,
+    *,
+    models: Sequence[str] | None = None,
+    **options: Any,
 ) -> cx_api.CloudAssembly:
     """Write the templates of the named environments to ``outdir``; same input, same bytes.
 

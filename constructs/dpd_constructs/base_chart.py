@@ -63,8 +63,9 @@ class BaseChart(Construct):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        project = self._project(props)
-        access = self._cluster_access(props, project)
+        role = iam.Role(self, "BuildRole", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"))
+        project = self._project(props, role)
+        access = self._cluster_access(props, role)
         self.resource = cdk.CustomResource(
             self,
             "Release",
@@ -76,8 +77,8 @@ class BaseChart(Construct):
         self.resource.node.add_dependency(project, access)
         self.archive_sha256 = self.resource.get_att_string("ARCHIVE_SHA256_MEASURED")
 
-    def _project(self, props: BaseChartProps) -> codebuild.Project:
-        scripts = s3_assets.Asset(self, "Scripts", path=str(_FOLDER / "build"))
+    def _project(self, props: BaseChartProps, role: iam.Role) -> codebuild.Project:
+        scripts = s3_assets.Asset(self, "Scripts", path=str(_FOLDER / "scripts"))
         # A layer of its own: every change makes a new version, and CloudFormation refuses to change
         # a value that another stack imports.
         tools = kubectl_layer(
@@ -90,6 +91,7 @@ class BaseChart(Construct):
             self,
             "Build",
             description="Installs HyperPod's base chart",
+            role=role,
             source=codebuild.Source.s3(bucket=scripts.bucket, path=scripts.s3_object_key),
             environment=codebuild.BuildEnvironment(
                 # The kubectl layer holds amd64 binaries.
@@ -97,9 +99,7 @@ class BaseChart(Construct):
                 compute_type=codebuild.ComputeType.SMALL,
                 environment_variables={
                     "CLUSTER_NAME": codebuild.BuildEnvironmentVariable(value=props.cluster.cluster_name),
-                    "KUBECTL_LAYER_ARN": codebuild.BuildEnvironmentVariable(
-                        value=tools.layer_version_arn
-                    ),
+                    "KUBECTL_LAYER_ARN": codebuild.BuildEnvironmentVariable(value=tools.layer_version_arn),
                     "ACCESS_WAIT_S": codebuild.BuildEnvironmentVariable(value=str(_ACCESS_WAIT_S)),
                     "HELM_TIMEOUT": codebuild.BuildEnvironmentVariable(value=_HELM_TIMEOUT),
                 },
@@ -121,24 +121,21 @@ class BaseChart(Construct):
         # of the archive. The layer's asset in the bootstrap bucket has no digest, needs rights on that
         # bucket, and may be collected by `cdk gc`.
         project.add_to_role_policy(
-            iam.PolicyStatement(
-                actions=["lambda:GetLayerVersion"], resources=[tools.layer_version_arn]
-            )
+            iam.PolicyStatement(actions=["lambda:GetLayerVersion"], resources=[tools.layer_version_arn])
         )
         return project
 
-    def _cluster_access(self, props: BaseChartProps, project: codebuild.Project) -> eks.AccessEntry:
+    def _cluster_access(self, props: BaseChartProps, role: iam.Role) -> eks.AccessEntry:
         """Make the build an administrator of the cluster.
 
         The chart creates cluster roles, bindings and namespaces; Kubernetes lets nobody grant more
         than they hold, and only this policy holds everything that the chart grants.
         """
-        assert project.role is not None
         return eks.AccessEntry(
             self,
             "Access",
             cluster=props.cluster,
-            principal=project.role.role_arn,
+            principal=role.role_arn,
             access_policies=[
                 eks.AccessPolicy.from_access_policy_name(
                     "AmazonEKSClusterAdminPolicy", access_scope_type=eks.AccessScopeType.CLUSTER
@@ -172,7 +169,7 @@ class BaseChart(Construct):
             construct_id,
             runtime=lambda_.Runtime.PYTHON_3_13,
             handler=entry_point,
-            code=lambda_.Code.from_asset(str(_FOLDER), exclude=["build", "**/__pycache__", "**/*.pyc"]),
+            code=lambda_.Code.from_asset(str(_FOLDER), exclude=["scripts", "**/__pycache__", "**/*.pyc"]),
             timeout=cdk.Duration.minutes(1),
             log_group=self._log,
         )

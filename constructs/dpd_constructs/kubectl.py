@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import cast
+from collections.abc import Callable
 
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -31,9 +31,9 @@ def kubectl_layer(
             f"Kubernetes {kubernetes_version} needs the kubectl layer {fact.kubectl_layer_module}: "
             f"pip install '{fact.kubectl_layer_package}'"
         ) from error
-    layer = next(
+    layer: Callable[[Construct, str], lambda_.LayerVersion] = next(
         item
         for _, item in inspect.getmembers(module, inspect.isclass)
         if issubclass(item, lambda_.LayerVersion)
     )
-    return cast("lambda_.LayerVersion", layer(scope, construct_id))
+    return layer(scope, construct_id)

@@ -58,8 +58,9 @@ def control_plane_zone_ids(environment: Environment, facts: Facts) -> tuple[str,
     near = [environment.gpu_zone_id] if environment.gpu_zone_id in offered else []
     zones = tuple(dict.fromkeys((*environment.network.control_plane_zone_ids, *near, *offered)))
     if len(zones) < _CONTROL_PLANE_ZONES:
+        known = ", ".join(zones) or "none"
         raise ValueError(
-            f"two control-plane zones are needed in {environment.region}, known: {', '.join(zones) or 'none'}; "
+            f"two control-plane zones are needed in {environment.region}, known: {known}; "
             "set network.control_plane_zone_ids"
         )
     return zones[:_CONTROL_PLANE_ZONES]
@@ -181,9 +182,7 @@ class Network(Construct):
         return _RouteTables(public, private)
 
     def _associate(self, construct_id: str, subnet: ec2.CfnSubnet, table: ec2.CfnRouteTable) -> None:
-        ec2.CfnSubnetRouteTableAssociation(
-            self, construct_id, subnet_id=subnet.ref, route_table_id=table.ref
-        )
+        ec2.CfnSubnetRouteTableAssociation(self, construct_id, subnet_id=subnet.ref, route_table_id=table.ref)
 
     def _load_balancer_tags(self, zones: Sequence[_Zone], gpu_subnet: ec2.CfnSubnet) -> None:
         """Tag one private subnet per zone for internal load balancers, the GPU subnet in its own.

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpd.finding import Severity
-from dpd.rules.registry import Doc, EnvironmentContext, Hit, ModelContext, environment_rule, model_rule
+from dpd.rules.registry import (
+    Doc,
+    EnvironmentContext,
+    Hit,
+    ModelContext,
+    environment_rule,
+    in_models_too,
+    model_rule,
+)
 from dpd.sizing.capacity import groups
 
 _DPD_PAGE = "docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-dpd"
@@ -45,19 +53,7 @@ def zones_agree(context: EnvironmentContext) -> Iterable[Hit]:
         )
 
 
-@model_rule(
-    "CAP009",
-    Severity.ERROR,
-    Doc(
-        title="Model asks for another zone",
-        symptom="Pods stay Pending, because no node is in the zone that they ask for (P-09).",
-        cause="`dpd.topology.zone_id` names a zone in which this environment has no nodes.",
-        fix="Leave the key out, or name the environment's gpu_zone_id.",
-        source=_DPD_PAGE,
-        bad="dpd: {topology: {zone_id: usw2-az3}}",
-        good="dpd: {topology: {same_zone: true}}",
-    ),
-)
+@in_models_too("CAP001")
 def topology_zone(context: ModelContext) -> Iterable[Hit]:
     """Report a topology zone other than the zone of the nodes."""
     wanted = context.deployment.model.dpd.topology.zone_id
@@ -65,7 +61,7 @@ def topology_zone(context: ModelContext) -> Iterable[Hit]:
     if wanted is not None and wanted != zone_id:
         yield Hit(
             path=("dpd", "topology", "zone_id"),
-            message=f"zone {wanted} has no nodes; gpu_zone_id = {zone_id}",
+            message=f"zone ids differ: dpd.topology.zone_id = {wanted}, gpu_zone_id = {zone_id}",
             got=wanted,
             allowed=zone_id,
             fix=f"leave it out or write {zone_id}",

@@ -17,6 +17,7 @@ from dpd.rules import (  # noqa: F401
     routing,  # pyright: ignore[reportUnusedImport]
     serving,  # pyright: ignore[reportUnusedImport]
     transport,  # pyright: ignore[reportUnusedImport]
+    validation,  # pyright: ignore[reportUnusedImport]
     workload,  # pyright: ignore[reportUnusedImport]
 )
 from dpd.facts import Facts

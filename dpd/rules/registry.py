@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dpd.facts import Facts
@@ -104,6 +104,16 @@ def model_rule(id: str, severity: Severity, doc: Doc) -> Callable[[ModelCheck], 
 
     def register(check: ModelCheck) -> ModelCheck:
         _add(Rule(id, severity, doc, model_check=check))
+        return check
+
+    return register
+
+
+def in_models_too(id: str) -> Callable[[ModelCheck], ModelCheck]:
+    """Register the decorated function as what an environment's rule looks for in each model."""
+
+    def register(check: ModelCheck) -> ModelCheck:
+        _rules[id] = replace(_rules[id], model_check=check)
         return check
 
     return register

@@ -119,7 +119,9 @@ class Topology(ClosedModel):
 
     same_zone: bool = True
     zone_id: str | None = None
-    """Zone to name in the manifest; default: none, since HyperPod places the groups."""
+    """Zone that this model relies on; compared with the environment's, not rendered."""
+    availability_zone: str | None = None
+    """Zone name, passed through as it is. What the operator compares it with is not documented."""
     placement_group: str | None = None
     """Passed through as it is; no public mapping to HyperPod nodes exists."""
 
@@ -186,8 +188,8 @@ class Workload(ClosedModel):
 class Model(ClosedModel):
     """Describe one model."""
 
-    # Kubernetes names of the operator's pods add up to 20 characters to this one.
-    name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$", examples=["llama-3.3-70b"])]
+    # The operator's Service is <name>-inference-routing-service, at most 63 characters.
+    name: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9.-]{0,35}[a-z0-9])?$", examples=["llama-3.3-70b"])]
     huggingface_id: Annotated[str, Field(examples=["meta-llama/Llama-3.3-70B-Instruct"])]
     weights: Weights
     architecture: Architecture

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from dpd_constructs.base_chart_values import base_chart_values
-from dpd_constructs.eks_cluster import BASE_ADDONS
-from dpd_constructs.kubectl import kubectl_layer
 
 from dpd.facts import Facts
 from dpd.spec.catalog import Catalog
 from dpd.spec.environment import Environment
+from dpd_constructs.base_chart_values import base_chart_values
+from dpd_constructs.eks_cluster import BASE_ADDONS
+from dpd_constructs.kubectl import kubectl_layer
 
 Template = dict[str, Any]
 Templates = dict[str, dict[str, Template]]
@@ -79,7 +80,8 @@ def test_control_plane_and_nodes_share_the_node_group(
 
 
 def test_addons_are_pinned(environment: Environment, facts: Facts, stacks: dict[str, Template]) -> None:
-    addons = {row["Properties"]["AddonName"]: row["Properties"] for row in of_type(stacks["cluster"], "AWS::EKS::Addon")}
+    rows = [row["Properties"] for row in of_type(stacks["cluster"], "AWS::EKS::Addon")]
+    addons = {row["AddonName"]: row for row in rows}
     assert set(addons) == set(BASE_ADDONS)
     for name, properties in addons.items():
         expected = environment.addons.get(name, facts.addons[name].default_version)
@@ -99,9 +101,9 @@ def test_kubectl_provider_runs_beside_the_private_endpoint(stacks: dict[str, Tem
         assert len(function["Properties"]["VpcConfig"]["SubnetIds"]) == 2, "P-80"
 
 
-def test_missing_kubectl_layer_names_the_package(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kubectl_layer_names_the_package(facts: Facts) -> None:
     row = facts.kubernetes["1.34"].model_copy(update={"kubectl_layer_module": "aws_cdk.no_such_layer"})
-    lacking = facts.__class__(**{**vars(facts), "kubernetes": {"1.34": row}})
+    lacking = replace(facts, kubernetes={"1.34": row})
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'aws-cdk\.lambda-layer-kubectl-v34"):
         kubectl_layer(None, "Layer", kubernetes_version="1.34", facts=lacking)  # pyright: ignore[reportArgumentType]
 
@@ -131,8 +133,8 @@ def test_hyperpod_cluster_waits_for_the_chart(stacks: dict[str, Template]) -> No
 
 def test_chart_outlives_nothing_that_its_removal_needs(stacks: dict[str, Template]) -> None:
     resources = stacks["hyperpod"]["Resources"]
-    kinds = [resources[name]["Type"] for name in chart(stacks)[1]["DependsOn"]]
-    assert {"AWS::EKS::AccessEntry", "AWS::CodeBuild::Project", "AWS::IAM::Policy", "AWS::IAM::Role"} <= set(kinds)
+    kinds = {resources[name]["Type"] for name in chart(stacks)[1]["DependsOn"]}
+    assert {"AWS::EKS::AccessEntry", "AWS::CodeBuild::Project", "AWS::IAM::Policy"} <= kinds
 
 
 def test_chart_is_pinned_by_commit(facts: Facts, stacks: dict[str, Template]) -> None:
@@ -148,7 +150,9 @@ def test_chart_variables_fit_into_a_build(stacks: dict[str, Template]) -> None:
     assert sum(len(name) + len(value) for name, value in variables.items()) < 5000
 
 
-def test_chart_values_suit_an_inference_cluster(environment: Environment, stacks: dict[str, Template]) -> None:
+def test_chart_values_suit_an_inference_cluster(
+    environment: Environment, stacks: dict[str, Template]
+) -> None:
     values = json.loads(chart(stacks)[1]["Properties"]["Variables"]["VALUES"])
     assert values["health-monitoring-agent"] == {"enabled": True, "region": environment.region}
     for name in ("trainingOperators", "mpi-operator", "inferenceOperators", "cert-manager", "gpu-operator"):
@@ -172,8 +176,11 @@ def test_build_ends_before_the_framework_gives_up(stacks: dict[str, Template]) -
     (project,) = of_type(stacks["hyperpod"], "AWS::CodeBuild::Project")
     limits = project["Properties"]
     assert limits["TimeoutInMinutes"] == 20
-    machines = [item for name, item in stacks["hyperpod"]["Resources"].items()
-                if item["Type"] == "AWS::StepFunctions::StateMachine" and "BaseChart" in name]
+    machines = [
+        item
+        for name, item in stacks["hyperpod"]["Resources"].items()
+        if item["Type"] == "AWS::StepFunctions::StateMachine" and "BaseChart" in name
+    ]
     (machine,) = machines
     definition = "".join(
         part for part in machine["Properties"]["DefinitionString"]["Fn::Join"][1] if isinstance(part, str)
@@ -194,7 +201,8 @@ def statements(stacks: dict[str, Template], role: str) -> list[dict[str, Any]]:
 
 def test_build_may_touch_one_cluster_and_one_layer(stacks: dict[str, Template]) -> None:
     rights = {
-        json.dumps(statement["Action"]): statement["Resource"] for statement in statements(stacks, "BaseChartBuild")
+        json.dumps(statement["Action"]): statement["Resource"]
+        for statement in statements(stacks, "BaseChartBuild")
     }
     assert "ImportValue" in json.dumps(rights['"eks:DescribeCluster"'])
     assert rights['"lambda:GetLayerVersion"']["Ref"].startswith("BaseChartTools")

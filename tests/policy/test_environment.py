@@ -64,9 +64,7 @@ def test_templates_fit_any_account(assembly: Path, stacks: Manifest) -> None:
     }
 
 
-def test_synthesis_repeats_itself_byte_for_byte(
-    catalog: Catalog, assembly: Path, tmp_path: Path
-) -> None:
+def test_synthesis_repeats_itself_byte_for_byte(catalog: Catalog, assembly: Path, tmp_path: Path) -> None:
     from stacks.environment import synth_app
 
     again = Path(synth_app(catalog, ["dev", "prod"], tmp_path).directory)

@@ -8,11 +8,11 @@ from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
-from dpd_constructs.network import control_plane_zone_ids, small_subnets
 
 from dpd.facts import Facts
 from dpd.spec.catalog import Catalog
 from dpd.spec.environment import Environment
+from dpd_constructs.network import control_plane_zone_ids, small_subnets
 
 ENVIRONMENTS = ["dev", "staging", "prod"]
 Templates = dict[str, dict[str, dict[str, Any]]]
@@ -99,8 +99,12 @@ def test_public_load_balancers_get_the_public_subnets_alone(template: dict[str, 
 
 def test_private_subnets_leave_through_nat_and_reach_s3_without_it(template: dict[str, Any]) -> None:
     routes = of_type(template, "AWS::EC2::Route").values()
-    to_nat = [route["Properties"]["RouteTableId"] for route in routes if "NatGatewayId" in route["Properties"]]
-    associations = [row["Properties"] for row in of_type(template, "AWS::EC2::SubnetRouteTableAssociation").values()]
+    to_nat = [
+        route["Properties"]["RouteTableId"] for route in routes if "NatGatewayId" in route["Properties"]
+    ]
+    associations = [
+        row["Properties"] for row in of_type(template, "AWS::EC2::SubnetRouteTableAssociation").values()
+    ]
     private = {
         json.dumps(row["RouteTableId"])
         for row in associations
@@ -202,14 +206,14 @@ def test_configured_zones_come_first(environment: Environment, facts: Facts) -> 
     assert control_plane_zone_ids(there, facts) == ("use1-az5", "use1-az4")
 
 
-def test_a_region_without_zones_is_refused_with_the_key_to_set(environment: Environment, facts: Facts) -> None:
+def test_a_region_without_zones_is_refused_with_the_key_to_set(
+    environment: Environment, facts: Facts
+) -> None:
     with pytest.raises(ValueError, match=r"known: none; set network\.control_plane_zone_ids"):
         control_plane_zone_ids(changed(environment, region="xx-nowhere-1"), facts)
 
 
-@pytest.mark.parametrize(
-    ("cidr", "last"), [("10.0.0.0/16", "10.0.3.0/24"), ("10.0.0.0/24", "10.0.0.192/26")]
-)
+@pytest.mark.parametrize(("cidr", "last"), [("10.0.0.0/16", "10.0.3.0/24"), ("10.0.0.0/24", "10.0.0.192/26")])
 def test_small_subnets_fit_the_range(cidr: str, last: str) -> None:
     ranges = small_subnets(IPv4Network(cidr), 4)
     assert str(ranges[-1]) == last

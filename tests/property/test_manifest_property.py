@@ -118,7 +118,7 @@ def _models(draw: st.DrawFn) -> Model:
                 },
                 "topology": {
                     "same_zone": draw(st.booleans()),
-                    "zone_id": draw(st.none() | st.just("usw2-az1")),
+                    "availability_zone": draw(st.none() | st.just("us-west-2a")),
                     "placement_group": draw(st.none() | st.just("group")),
                 },
                 "pd_buffer": f"{draw(st.integers(1, 64))}GiB",

@@ -27,7 +27,9 @@ def test_unknown_environment_lists_the_known_ones(tmp_path: Path) -> None:
     assert "Traceback" not in run.stderr
 
 
-@pytest.mark.parametrize("content", ["name: dev\n", "name: [\n", None], ids=["incomplete", "broken", "absent"])
+@pytest.mark.parametrize(
+    "content", ["name: dev\n", "name: [\n", None], ids=["incomplete", "broken", "absent"]
+)
 def test_wrong_configuration_is_reported_without_traceback(tmp_path: Path, content: str | None) -> None:
     (tmp_path / "config" / "environments").mkdir(parents=True)
     if content is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.stub import Stubber
+
 from dpd_constructs.handlers.base_chart import handler
 
 BUILD_ID = "base-chart:7c2e1a90-5d0b-4c55-9a8e-2f6f0f3d1b11"
@@ -154,7 +155,9 @@ def test_a_long_reason_is_cut_but_keeps_the_link() -> None:
     assert text.endswith(f"; log: {LINK}")
 
 
-def test_entry_points_make_their_clients_when_they_run(codebuild: Stub, logs: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_points_make_their_clients_when_they_run(
+    codebuild: Stub, logs: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clients = {"codebuild": codebuild[0], "logs": logs[0]}
     monkeypatch.setattr(handler.boto3, "client", clients.__getitem__)
     codebuild[1].add_response("start_build", {"build": build("IN_PROGRESS")})

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ROOT / "constructs/dpd_constructs/handlers/base_chart/build"
+SCRIPTS = ROOT / "constructs/dpd_constructs/handlers/base_chart/scripts"
 FOLDER = "helm_chart/HyperPodHelmChart"
 
 
@@ -54,7 +54,9 @@ def repository(tmp_path: Path) -> Repository:
     (chart / "Chart.yaml").write_text("name: hyperpod-helm-chart\nversion: 0.1.0\n")
     (chart / "charts" / "part.tgz").write_text("part")
     (path / "README.md").write_text("not in the archive\n")
-    identity = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    identity = {
+        f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
     for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "chart"]):
         assert shell(path, "git", *command, **identity).returncode == 0
     commit = shell(path, "git", "rev-parse", "HEAD").stdout.strip()
@@ -156,7 +158,9 @@ def test_release_fails_when_helm_fails(build: Path) -> None:
     assert (run.returncode, run.stderr) == (1, "Error: UPGRADE FAILED\n")
 
 
-def tools(tmp_path: Path, *, code_sha256: str | None = None, kubectl: str = "echo yes") -> subprocess.CompletedProcess[str]:
+def tools(
+    tmp_path: Path, *, code_sha256: str | None = None, kubectl: str = "echo yes"
+) -> subprocess.CompletedProcess[str]:
     """Run tools.sh with a Lambda that serves a layer and a kubectl with the given body."""
     layer = tmp_path / "served.zip"
     with zipfile.ZipFile(layer, "w") as archive:

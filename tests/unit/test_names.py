@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -21,8 +22,9 @@ LONGEST = "a" * 18
         (names.tls_bucket_name, "hyperpod-tls-"),
     ],
 )
-def test_bucket_names_fit_s3_in_every_region(facts: Facts, make: object, prefix: str) -> None:
-    assert callable(make)
+def test_bucket_names_fit_s3_in_every_region(
+    facts: Facts, make: Callable[[str, str, str], str], prefix: str
+) -> None:
     for region in facts.regions:
         name = make(LONGEST, "111122223333", region)
         assert re.fullmatch(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", name), name

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Fetch the chart's folder at one commit, and prove that it is what the configuration pins.
+# Needs ACTION, REPOSITORY, COMMIT and FOLDER; ARCHIVE_SHA256 is empty where nobody has pinned it.
+set -euo pipefail
+
+# Empty also for a removal, which needs no chart and must work when the repository is gone.
+: >archive.sha256
+if [[ $ACTION == uninstall ]]; then
+  exit 0
+fi
+
+# A commit id is a digest over the whole tree, and git checks every object against its id.
+git init --quiet source
+git -C source -c fetch.fsckObjects=true fetch --quiet --depth 1 "$REPOSITORY" "$COMMIT"
+seen_commit=$(git -C source rev-parse 'FETCH_HEAD^{commit}')
+if [[ $seen_commit != "$COMMIT" ]]; then
+  echo "chart: fetched commit $seen_commit, configured is $COMMIT" >&2
+  exit 1
+fi
+
+# From the commit, not from its tree: only then are the archive's times fixed. Modes are fixed, too.
+git -C source -c tar.umask=0002 archive --format=tar "$COMMIT" "$FOLDER" >chart.tar
+seen=$(sha256sum chart.tar | cut -d' ' -f1)
+echo "chart: commit $COMMIT, folder $FOLDER, archive SHA-256 $seen"
+if [[ -n $ARCHIVE_SHA256 && $seen != "$ARCHIVE_SHA256" ]]; then
+  echo "chart: the archive's SHA-256 is $seen, configured is $ARCHIVE_SHA256" >&2
+  exit 1
+fi
+mkdir -p chart
+tar -xf chart.tar -C chart
+echo "$seen" >archive.sha256
+
+tools/helm/helm dependency build "chart/$FOLDER"
+sha256sum "chart/$FOLDER"/charts/*.tgz
