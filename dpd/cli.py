@@ -248,13 +248,10 @@ def synth(
     from dpd.synth import synthesise
 
     catalog, selection, findings = _load(config_dir, environments, models, sets)
-    if has_errors(findings):
-        _refuse(findings) if output == "text" else _print_json(
-            {"written": [], "findings": [finding.to_json() for finding in findings]}
-        )
-        sys.exit(EXIT_FINDINGS)
-    written, found = synthesise(catalog, _facts(catalog, findings), selection, out, validate=validate)
-    findings += found
+    written: list[Path] = []
+    if not has_errors(findings) and catalog.facts is not None:
+        written, found = synthesise(catalog, catalog.facts, selection, out, validate=validate)
+        findings += found
     if output == "json":
         _print_json(
             {

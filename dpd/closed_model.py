@@ -61,7 +61,7 @@ def _unknown_key(path: Path_, owner: type[BaseModel] | None, locate: Locate) -> 
     near = difflib.get_close_matches(key.lower(), allowed, n=1, cutoff=0.5)
     near = near or [name for name in allowed if name.startswith(key.lower())][:1]
     file, line, place = locate(path)
-    hint = f"did you mean `{near[0]}`?" if near else "remove it"
+    hint = f"did you mean `{near[0]}`?" if near else "remove it;"
     return Finding(
         id="CFG001",
         severity=Severity.ERROR,
@@ -69,7 +69,7 @@ def _unknown_key(path: Path_, owner: type[BaseModel] | None, locate: Locate) -> 
         message=f"unknown key `{key}`",
         got=key,
         allowed=allowed,
-        fix=f"{hint} Allowed here: {', '.join(allowed)}",
+        fix=f"{hint} allowed here: {', '.join(allowed)}",
         file=file,
         line=line,
     )

@@ -111,6 +111,8 @@ class AddonFact(Fact):
 
     minimum_version: str
     default_version: str
+    default_for_kubernetes: str | None = None
+    """The one Kubernetes version that the default fits; none: any."""
     namespace: str
     service_account: str | None = None
     """Service account that assumes the add-on's role, where it has one."""
@@ -157,13 +159,22 @@ class LmcacheFact(Fact):
     defects: tuple[str, ...] = ()
 
 
+FlagKind = Literal[
+    "bool", "switch", "int", "count", "length", "float", "str", "optional", "json", "enum", "list"
+]
+
+
 class VllmFact(Fact):
     """List the server flags of one vLLM release."""
 
-    flags: dict[str, Literal["bool", "int", "float", "str", "json", "enum", "list"]]
-    """Long flag without dashes, to the kind of its value; `bool` flags also have a `no-` form."""
+    flags: dict[str, FlagKind]
+    """Long flag without dashes, to the kind of its value.
+
+    A `bool` has a `no-` form, a `switch` has none. A `count` may be `16k`, a `length` also `auto` or -1.
+    An `optional` may stand without a value.
+    """
     aliases: dict[str, str] = {}
-    """Short or alternative spelling, to the long flag."""
+    """Short form, written with one dash, to the long flag."""
     removed: dict[str, str] = {}
     """Flag that an earlier release had, to what to use instead."""
 
@@ -222,6 +233,9 @@ class Facts:
 
 def load_facts(folder: Path) -> tuple[Facts | None, list[Finding]]:
     """Read every table in ``folder``; a missing table or a bad row gives findings and no facts."""
+    if not folder.is_dir():
+        message, fix = "is not there", "point --config-dir at a folder with environments/, models/ and facts/"
+        return None, [Finding("CFG005", Severity.ERROR, "", message, fix=fix, file=str(folder))]
     findings: list[Finding] = []
     tables: dict[str, dict[str, Fact]] = {}
     hints = get_type_hints(Facts)

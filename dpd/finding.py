@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -27,8 +27,8 @@ class Finding:
     severity: Severity
     path: str
     message: str
-    got: object = None
-    allowed: object = None
+    got: object = field(default=None, hash=False)
+    allowed: object = field(default=None, hash=False)
     fix: str = ""
     source: str = ""
     file: str = ""

@@ -40,5 +40,5 @@ def _known(kind: str, name: str, known: Iterable[str]) -> None:
     names = list(known)
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean `{near[0]}`?" if near else ""
-        raise UnknownName(f"unknown {kind} `{name}`{hint} Known: {', '.join(names) or 'none'}")
+        hint = f"; did you mean `{near[0]}`?" if near else ";"
+        raise UnknownName(f"unknown {kind} `{name}`{hint} known: {', '.join(names) or 'none'}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_codebuild as codebuild
@@ -19,7 +19,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
-from aws_cdk import custom_resources as cr
 from constructs import Construct
 
 from dpd.facts import Facts
@@ -27,13 +26,12 @@ from dpd.spec.environment import Environment
 from dpd_constructs.base_chart_values import base_chart_values
 from dpd_constructs.kubectl import kubectl_layer
 from dpd_constructs.network import Network
+from dpd_constructs.waiter import Waiter, WaiterProps
 
-_FOLDER: Final = Path(__file__).parent / "handlers" / "base_chart"
-# The build ends itself as TIMED_OUT and so names its phase; the framework, whose own message says
-# nothing, waits longer than queue and build together.
+_SCRIPTS: Final = Path(__file__).parent / "base_chart_scripts"
+# The build ends itself as TIMED_OUT and so names its phase; the waiter waits for queue and build.
 _QUEUE_MINUTES: Final = 5
 _BUILD_MINUTES: Final = 20
-_FRAMEWORK_MINUTES: Final = 30
 _HELM_TIMEOUT: Final = "10m"
 _ACCESS_WAIT_S: Final = 180
 
@@ -51,8 +49,7 @@ class BaseChartProps:
 class BaseChart(Construct):
     """Install the chart; whatever needs it depends on this construct.
 
-    Attributes: ``resource`` (the custom resource), ``archive_sha256`` (what the build measured, so
-    that it can be pinned as hyperpod.chart_archive_sha256).
+    The output `ArchiveSha256` is what the build measured, for hyperpod.chart_archive_sha256.
     """
 
     def __init__(self, scope: Construct, construct_id: str, props: BaseChartProps) -> None:
@@ -63,50 +60,64 @@ class BaseChart(Construct):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        role = iam.Role(self, "BuildRole", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"))
-        project = self._project(props, role)
-        access = self._cluster_access(props, role)
-        self.resource = cdk.CustomResource(
-            self,
-            "Release",
-            service_token=self._provider(project).service_token,
-            resource_type="Custom::HyperPodBaseChart",
-            properties={"Project": project.project_name, "Variables": _variables(props)},
-        )
-        # Deletion runs a build as well, so the build's rights must outlive the release.
-        self.resource.node.add_dependency(project, access)
-        self.archive_sha256 = self.resource.get_att_string("ARCHIVE_SHA256_MEASURED")
-
-    def _project(self, props: BaseChartProps, role: iam.Role) -> codebuild.Project:
-        scripts = s3_assets.Asset(self, "Scripts", path=str(_FOLDER / "scripts"))
         # A layer of its own: every change makes a new version, and CloudFormation refuses to change
         # a value that another stack imports.
         tools = kubectl_layer(
-            self,
-            "Tools",
-            kubernetes_version=props.environment.kubernetes.version,
-            facts=props.facts,
+            self, "Tools", kubernetes_version=props.environment.kubernetes.version, facts=props.facts
         )
-        project = codebuild.Project(
+        role = self._role(props, tools)
+        project = self._project(props, tools, role)
+        release = self._release(props, project)
+        # Deletion runs a build as well, so the build and its rights must outlive the release.
+        release.node.add_dependency(project, role, self._cluster_access(props, role))
+        resource = cast("cdk.CustomResource", release.node.find_child("Resource"))
+        cdk.CfnOutput(self, "ArchiveSha256", value=resource.get_att_string("ARCHIVE_SHA256_MEASURED"))
+
+    def _role(self, props: BaseChartProps, tools: lambda_.LayerVersion) -> iam.Role:
+        role = iam.Role(
+            self,
+            "BuildRole",
+            assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"),  # pyright: ignore[reportArgumentType] - jsii types
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[props.cluster.cluster_arn])
+        )
+        # helm and kubectl come from the layer as Lambda keeps it: its API gives a link and the digest
+        # of the archive. The layer's asset in the bootstrap bucket has no digest, needs rights on that
+        # bucket, and may be collected by `cdk gc`.
+        role.add_to_policy(
+            iam.PolicyStatement(actions=["lambda:GetLayerVersion"], resources=[tools.layer_version_arn])
+        )
+        return role
+
+    def _project(
+        self, props: BaseChartProps, tools: lambda_.LayerVersion, role: iam.Role
+    ) -> codebuild.Project:
+        scripts = s3_assets.Asset(self, "Scripts", path=str(_SCRIPTS))
+        variables = {
+            "CLUSTER_NAME": props.cluster.cluster_name,
+            "KUBECTL_LAYER_ARN": tools.layer_version_arn,
+            "ACCESS_WAIT_S": str(_ACCESS_WAIT_S),
+            "HELM_TIMEOUT": _HELM_TIMEOUT,
+        }
+        return codebuild.Project(
             self,
             "Build",
-            description="Installs HyperPod's base chart",
-            role=role,
+            description="Installs the base chart of HyperPod",
+            role=role,  # pyright: ignore[reportArgumentType] - jsii types
             source=codebuild.Source.s3(bucket=scripts.bucket, path=scripts.s3_object_key),
             environment=codebuild.BuildEnvironment(
                 # The kubectl layer holds amd64 binaries.
                 build_image=codebuild.LinuxBuildImage.AMAZON_LINUX_2023_6,
                 compute_type=codebuild.ComputeType.SMALL,
                 environment_variables={
-                    "CLUSTER_NAME": codebuild.BuildEnvironmentVariable(value=props.cluster.cluster_name),
-                    "KUBECTL_LAYER_ARN": codebuild.BuildEnvironmentVariable(value=tools.layer_version_arn),
-                    "ACCESS_WAIT_S": codebuild.BuildEnvironmentVariable(value=str(_ACCESS_WAIT_S)),
-                    "HELM_TIMEOUT": codebuild.BuildEnvironmentVariable(value=_HELM_TIMEOUT),
+                    name: codebuild.BuildEnvironmentVariable(value=value) for name, value in variables.items()
                 },
             ),
             logging=codebuild.LoggingOptions(
                 cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self._log)
             ),
+            grant_report_group_permissions=False,
             # The API endpoint is private; EKS's own group lets its members reach it.
             vpc=props.network.vpc,
             subnet_selection=ec2.SubnetSelection(subnets=props.network.control_plane_subnets),
@@ -114,16 +125,6 @@ class BaseChart(Construct):
             timeout=cdk.Duration.minutes(_BUILD_MINUTES),
             queued_timeout=cdk.Duration.minutes(_QUEUE_MINUTES),
         )
-        project.add_to_role_policy(
-            iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[props.cluster.cluster_arn])
-        )
-        # helm and kubectl come from the layer as Lambda keeps it: its API gives a link and the digest
-        # of the archive. The layer's asset in the bootstrap bucket has no digest, needs rights on that
-        # bucket, and may be collected by `cdk gc`.
-        project.add_to_role_policy(
-            iam.PolicyStatement(actions=["lambda:GetLayerVersion"], resources=[tools.layer_version_arn])
-        )
-        return project
 
     def _cluster_access(self, props: BaseChartProps, role: iam.Role) -> eks.AccessEntry:
         """Make the build an administrator of the cluster.
@@ -134,7 +135,7 @@ class BaseChart(Construct):
         return eks.AccessEntry(
             self,
             "Access",
-            cluster=props.cluster,
+            cluster=props.cluster,  # pyright: ignore[reportArgumentType] - jsii types
             principal=role.role_arn,
             access_policies=[
                 eks.AccessPolicy.from_access_policy_name(
@@ -143,50 +144,37 @@ class BaseChart(Construct):
             ],
         )
 
-    def _provider(self, project: codebuild.Project) -> cr.Provider:
-        on_event = self._handler("OnEvent", "handler.on_event")
-        is_complete = self._handler("IsComplete", "handler.is_complete")
-        on_event.add_to_role_policy(
-            iam.PolicyStatement(actions=["codebuild:StartBuild"], resources=[project.project_arn])
+    def _release(self, props: BaseChartProps, project: codebuild.Project) -> Waiter:
+        builds = iam.PolicyStatement(
+            actions=["codebuild:StartBuild", "codebuild:BatchGetBuilds"], resources=[project.project_arn]
         )
-        is_complete.add_to_role_policy(
-            iam.PolicyStatement(actions=["codebuild:BatchGetBuilds"], resources=[project.project_arn])
-        )
-        self._log.grant(is_complete, "logs:GetLogEvents")
-        return cr.Provider(
+        reasons = iam.PolicyStatement(actions=["logs:GetLogEvents"], resources=[self._log.log_group_arn])
+        return Waiter(
             self,
-            "Provider",
-            on_event_handler=on_event,
-            is_complete_handler=is_complete,
-            query_interval=cdk.Duration.seconds(15),
-            total_timeout=cdk.Duration.minutes(_FRAMEWORK_MINUTES),
-            log_group=self._log,
-        )
-
-    def _handler(self, construct_id: str, entry_point: str) -> lambda_.Function:
-        return lambda_.Function(
-            self,
-            construct_id,
-            runtime=lambda_.Runtime.PYTHON_3_13,
-            handler=entry_point,
-            code=lambda_.Code.from_asset(str(_FOLDER), exclude=["scripts", "**/__pycache__", "**/*.pyc"]),
-            timeout=cdk.Duration.minutes(1),
-            log_group=self._log,
+            "Release",
+            WaiterProps(
+                handler="base_chart",
+                resource_type="Custom::HyperPodBaseChart",
+                properties={"Project": project.project_name, "Variables": _variables(props)},
+                statements=[builds, reasons],
+                timeout_s=60 * (_QUEUE_MINUTES + _BUILD_MINUTES),
+                query_interval_s=15,
+            ),
         )
 
 
-def _variables(props: BaseChartProps) -> dict[str, Any]:
+def _variables(props: BaseChartProps) -> dict[str, str]:
     """Return what the build depends on; a change of any of it upgrades the release."""
     environment, chart = props.environment, props.facts.charts["hyperpod-base"]
     hyperpod = environment.hyperpod
     # The digest in the facts belongs to the commit in the facts.
-    pinned = chart.archive_sha256 if hyperpod.chart_commit in {None, chart.commit} else None
+    known = chart.archive_sha256 if hyperpod.chart_commit in {None, chart.commit} else None
     values = base_chart_values(environment.region, props.facts)
     return {
         "REPOSITORY": chart.repository,
         "COMMIT": hyperpod.chart_commit or chart.commit,
         "FOLDER": chart.folder,
-        "ARCHIVE_SHA256": hyperpod.chart_archive_sha256 or pinned or "",
+        "ARCHIVE_SHA256": hyperpod.chart_archive_sha256 or known or "",
         "RELEASE": chart.release,
         "NAMESPACE": chart.namespace,
         "VALUES": json.dumps(values, separators=(",", ":"), sort_keys=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
+from typing import cast
 
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -31,9 +32,11 @@ def kubectl_layer(
             f"Kubernetes {kubernetes_version} needs the kubectl layer {fact.kubectl_layer_module}: "
             f"pip install '{fact.kubectl_layer_package}'"
         ) from error
-    layer: Callable[[Construct, str], lambda_.LayerVersion] = next(
+    layers = [
         item
         for _, item in inspect.getmembers(module, inspect.isclass)
         if issubclass(item, lambda_.LayerVersion)
-    )
-    return layer(scope, construct_id)
+    ]
+    # The subclass of each version fixes the layer's code, which its base class asks for.
+    make = cast("Callable[[Construct, str], lambda_.LayerVersion]", layers[0])
+    return make(scope, construct_id)

@@ -17,6 +17,7 @@ from dpd.rules import (  # noqa: F401
     routing,  # pyright: ignore[reportUnusedImport]
     serving,  # pyright: ignore[reportUnusedImport]
     transport,  # pyright: ignore[reportUnusedImport]
+    unrendered,  # pyright: ignore[reportUnusedImport]
     validation,  # pyright: ignore[reportUnusedImport]
     workload,  # pyright: ignore[reportUnusedImport]
 )
@@ -42,7 +43,8 @@ def check(
         return findings
     for name in environments if environments is not None else list(catalog.environments):
         findings += _check_environment(catalog, catalog.facts, name, models)
-    return list(dict.fromkeys(findings))
+    # An error in a model's file would otherwise come once per environment.
+    return list({(found.id, found.file, found.path, found.message): found for found in findings}.values())
 
 
 def _check_environment(

@@ -1,4 +1,4 @@
-"""IMG: worker images."""
+"""IMG: worker images, and whether what they hold can move KV cache."""
 
 from __future__ import annotations
 
@@ -95,3 +95,57 @@ def digest_in_protected(context: ModelContext) -> Iterable[Hit]:
             allowed="<reference>@sha256:<64 hexadecimal digits>",
             fix="name the image by digest",
         )
+
+
+@model_rule(
+    "IMG004",
+    Severity.WARNING,
+    Doc(
+        title="Image not known to hold EFA's libfabric",
+        symptom="KV cache moves at TCP speed, some 600 times slower, without an error (P-15, P-35).",
+        cause="NIXL's LIBFABRIC plugin needs the libfabric of the EFA installer, which the image may lack.",
+        fix="Use the HyperPod image, or prove it: the log line `Backend LIBFABRIC was instantiated`.",
+        source="ray-project/ray#62339",
+        bad="serving: {image: lmcache-v0.4.3}",
+        good="serving: {image: hyperpod-dlc}",
+    ),
+)
+def efa_libraries(context: ModelContext) -> Iterable[Hit]:
+    """Report a disaggregated model whose image is not known to drive EFA."""
+    fact = context.deployment.image.fact
+    if context.deployment.disaggregated and fact is not None and not fact.efa:
+        yield Hit(
+            path=_PATH,
+            message=f"{fact.reference} is not known to hold EFA's libfabric",
+            got=context.deployment.model.serving.image,
+            allowed=[name for name, row in context.facts.images.items() if row.efa],
+            fix="use the HyperPod image, or prove the transfer rate before relying on it",
+        )
+
+
+@model_rule(
+    "IMG005",
+    Severity.WARNING,
+    Doc(
+        title="Image not known to hold LMCache",
+        symptom="The engine starts in `degraded mode (recompute)`, and /health still answers 200.",
+        cause="The lmcache transport needs LMCache in the image; the facts know of none.",
+        fix="Use an image with a known LMCache release.",
+        source="lmcache 0.4.3 v1/manager.py",
+        bad="serving: {image: dlc-vllm-v2.3}  # transport lmcache",
+        good="serving: {image: hyperpod-dlc}",
+    ),
+)
+def lmcache_present(context: ModelContext) -> Iterable[Hit]:
+    """Report the lmcache transport on an image whose LMCache release is not known."""
+    deployment = context.deployment
+    fact = deployment.image.fact
+    if deployment.disaggregated and deployment.model.dpd.transport == "lmcache" and fact:
+        if fact.lmcache_version is None:
+            yield Hit(
+                path=_PATH,
+                message=f"{fact.reference} is not known to hold LMCache, which moves the KV cache",
+                got=deployment.model.serving.image,
+                allowed=[name for name, row in context.facts.images.items() if row.lmcache_version],
+                fix="use an image whose LMCache release is known",
+            )

@@ -10,6 +10,7 @@ from typing import cast
 from dpd.facts import AddonConfigurationFact, OperatorFact
 from dpd.finding import Severity
 from dpd.rules.registry import Doc, EnvironmentContext, Hit, ModelContext, environment_rule, model_rule
+from dpd.versions import PINNED_ADDON, ordered
 from dpd.yaml_file import Path_, dotted
 
 _DPD_PAGE = "docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-dpd"
@@ -22,13 +23,8 @@ TLS_BUCKET_PREFIX = "hyperpod-tls-"
 LIFECYCLE_BUCKET_PREFIX = "sagemaker-"
 
 
-def _ordered(version: str) -> tuple[int, ...]:
-    """Return an add-on version as numbers that compare: v1.4.0-eksbuild.1 gives (1, 4, 0, 1)."""
-    return tuple(int(number) for number in re.findall(r"[0-9]+", version))
-
-
 def _first_with_dpd(operators: Mapping[str, OperatorFact]) -> str:
-    return min((name for name, row in operators.items() if row.supports_dpd), key=_ordered)
+    return min((name for name, row in operators.items() if row.supports_dpd), key=ordered)
 
 
 @environment_rule(
@@ -48,7 +44,7 @@ def operator_too_old(context: EnvironmentContext) -> Iterable[Hit]:
     """Report an add-on older than the first one with DPD."""
     version = context.environment.operator.addon_version
     floor = _first_with_dpd(context.facts.operator)
-    if version and re.search(r"[0-9]", version) and _ordered(version) < _ordered(floor):
+    if version and re.search(r"[0-9]", version) and ordered(version) < ordered(floor):
         yield Hit(
             path=_VERSION,
             message=f"add-on {version} has no disaggregated prefill and decode",
@@ -75,9 +71,9 @@ def operator_too_old(context: EnvironmentContext) -> Iterable[Hit]:
 def operator_pinned(context: EnvironmentContext) -> Iterable[Hit]:
     """Report an add-on version that is absent or not complete."""
     version = context.environment.operator.addon_version
-    if version and re.fullmatch(r"v[0-9]+\.[0-9]+\.[0-9]+-eksbuild\.[0-9]+", version):
+    if version and PINNED_ADDON.fullmatch(version):
         return
-    if version and re.search(r"[0-9]", version) and _ordered(version) < _ordered(
+    if version and re.search(r"[0-9]", version) and ordered(version) < ordered(
         _first_with_dpd(context.facts.operator)
     ):
         return
@@ -302,9 +298,9 @@ def operator_known(context: EnvironmentContext) -> Iterable[Hit]:
     version, operators = context.environment.operator.addon_version, context.facts.operator
     if not version or version in operators:
         return
-    if not re.fullmatch(r"v[0-9]+\.[0-9]+\.[0-9]+-eksbuild\.[0-9]+", version):
+    if not PINNED_ADDON.fullmatch(version):
         return
-    if _ordered(version) >= _ordered(_first_with_dpd(operators)):
+    if ordered(version) >= ordered(_first_with_dpd(operators)):
         yield Hit(
             path=_VERSION,
             message=f"add-on {version} is not in the compatibility facts",
@@ -337,31 +333,4 @@ def operator_transport(context: ModelContext) -> Iterable[Hit]:
             got="nixl",
             allowed="lmcache",
             fix="use lmcache, or serving.runtime: self_managed",
-        )
-
-
-@model_rule(
-    "OPR011",
-    Severity.ERROR,
-    Doc(
-        title="Runtime without manifests",
-        symptom="The environment would deploy without this model.",
-        cause="This version renders manifests for the operator runtime only.",
-        fix="Use `runtime: operator`, or take the model out of the environment's list.",
-        source="docs/limits.md",
-        bad="serving: {runtime: self_managed}  # listed in an environment",
-        good="serving: {runtime: operator}",
-    ),
-)
-def runtime_rendered(context: ModelContext) -> Iterable[Hit]:
-    """Report a listed model that cannot be rendered; trying one out in `plan` stays possible."""
-    deployment = context.deployment
-    listed = deployment.model.name in deployment.environment.models
-    if listed and deployment.model.serving.runtime == "self_managed":
-        yield Hit(
-            path=("serving", "runtime"),
-            message="the self-managed runtime has no manifests in this version",
-            got="self_managed",
-            allowed="operator",
-            fix="use operator, or remove the model from the environment's list",
         )

@@ -1,20 +1,29 @@
 """Read vLLM arguments the way vLLM reads them, whatever their spelling.
 
-vLLM accepts ``--flag value``, ``--flag=value``, short forms such as ``-tp 4``, underscores for
-dashes, ``--no-flag`` for switches, and ``--flag.key value`` for parts of a JSON value.
+vLLM accepts ``--flag value``, ``--flag=value``, short forms such as ``-tp 4`` and ``-O3``, underscores
+for dashes, ``--no-flag``, and ``--flag.key value`` for parts of a JSON value.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 from dpd.facts import VllmFact
 
-Problem = Literal["unknown", "removed", "value"]
+Problem = Literal["unknown", "removed", "value", "stray"]
+
+AUTO = "auto"
+"""Value of a length that vLLM derives from the model, written ``auto`` or ``-1``."""
+
+# A negative number is a value; everything else that begins with a dash is a flag.
+_FLAG = re.compile(r"^--?[A-Za-z]")
+_PART = "part"
+_WITHOUT_VALUE = {"bool", "switch"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,97 +45,172 @@ class EngineArgs:
     problems: tuple[ArgProblem, ...] = ()
 
     def integer(self, flag: str) -> int | None:
-        """Return the value of an integer flag, None where it is absent or unreadable."""
+        """Return the value of an integer flag, None where it is absent, automatic or unreadable."""
         value = self.values.get(flag)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """Hold one argument with its long flag; ``kind`` is None for a flag that the release does not have."""
+
+    index: int
+    spelling: str
+    name: str
+    kind: str | None
+    text: str | None = None
+    key: tuple[str, ...] = ()
+    negated: bool = False
 
 
 def parse_engine_args(args: Sequence[str], vllm: VllmFact) -> EngineArgs:
     """Parse ``args`` against one vLLM release's table; problems are collected, never raised."""
     values: dict[str, object] = {}
+    # vLLM gathers dotted parts and appends them as one JSON value, which wins over one given whole.
+    parts: dict[str, object] = {}
     indices: dict[str, int] = {}
     problems: list[ArgProblem] = []
-    for index, spelling, text in _pairs(args):
-        name, negated, kind = _resolve(spelling, vllm)
-        if kind is None:
-            problem: Problem = "removed" if name in vllm.removed else "unknown"
-            problems.append(ArgProblem(problem, name, spelling, index))
-            continue
-        try:
-            values[name] = False if negated else _convert(kind, text)
-        except ValueError as error:
-            problems.append(ArgProblem("value", name, str(error), index))
-            continue
-        indices[name] = index
-    return EngineArgs(values, indices, tuple(problems))
-
-
-def _pairs(args: Sequence[str]) -> Iterator[tuple[int, str, str | None]]:
-    """Yield index, flag and value; a value is what follows ``=`` or the next words without a dash."""
     index = 0
     while index < len(args):
-        word, start = args[index], index
-        index += 1
-        if not re.match(r"^--?[A-Za-z]", word):
-            continue
-        flag, equals, text = word.partition("=")
-        if equals:
-            yield start, flag, text
-            continue
-        words: list[str] = []
-        while index < len(args) and not re.match(r"^--?[A-Za-z]", args[index]):
-            words.append(args[index])
+        start = index
+        if not _FLAG.match(args[start]):
             index += 1
-        yield start, flag, " ".join(words) if words else None
+            # `vllm serve` takes the model as its first word.
+            if start:
+                problems.append(ArgProblem("stray", "", args[start], start))
+            continue
+        argument, index = _take(args, start, vllm)
+        if argument.kind is None:
+            kind: Problem = "removed" if argument.name in vllm.removed else "unknown"
+            problems.append(ArgProblem(kind, argument.name, argument.spelling, start))
+            continue
+        try:
+            if argument.kind == _PART:
+                _set_part(parts, (argument.name, *argument.key), argument.text)
+            else:
+                values[argument.name] = False if argument.negated else _convert(argument.kind, argument.text)
+        except ValueError as error:
+            problems.append(ArgProblem("value", argument.name, str(error), start))
+            continue
+        indices[argument.name] = start
+    return EngineArgs({**values, **parts}, indices, tuple(problems))
 
 
-def _resolve(spelling: str, vllm: VllmFact) -> tuple[str, bool, str | None]:
-    """Return the long flag, whether it is negated, and the kind of its value (None if unknown)."""
-    name = spelling.lstrip("-").partition(".")[0]
-    name = vllm.aliases.get(name, name) if not spelling.startswith("--") else name
-    name = name.replace("_", "-")
-    name = vllm.aliases.get(name, name)
+def _take(args: Sequence[str], start: int, vllm: VllmFact) -> tuple[_Argument, int]:
+    """Return the argument that begins at ``start``, and the index behind it."""
+    spelling, equals, text = args[start].partition("=")
+    name, glued, key = _long_flag(spelling, vllm)
+    kind, negated = _kind(name, key, vllm)
+    name = name.removeprefix("no-") if negated else name
+    end = start + 1
+    value = text if equals else glued or None
+    if value is None and kind not in _WITHOUT_VALUE:
+        # One word, except where argparse takes several; words behind an unknown flag belong to it.
+        most = start + 2 if kind not in {"list", None} else len(args)
+        while end < min(most, len(args)) and not _FLAG.match(args[end]):
+            end += 1
+        value = " ".join(args[start + 1 : end]) if end > start + 1 else None
+    return _Argument(start, spelling, name, kind, value, key, negated), end
+
+
+def _long_flag(spelling: str, vllm: VllmFact) -> tuple[str, str, tuple[str, ...]]:
+    """Return the long flag, a value glued to a short form of one letter, and the key behind dots."""
+    head, *key = spelling.lstrip("-").split(".")
+    if spelling.startswith("--"):
+        return head.replace("_", "-"), "", tuple(key)
+    if head in vllm.aliases:
+        return vllm.aliases[head], "", tuple(key)
+    if head[0] in vllm.aliases:
+        return vllm.aliases[head[0]], spelling[2:], ()
+    return spelling, "", ()
+
+
+def _kind(name: str, key: tuple[str, ...], vllm: VllmFact) -> tuple[str | None, bool]:
+    """Return the kind of the flag's value, None for a flag that does not exist, and whether it is negated."""
     if name in vllm.flags:
-        return name, False, "part" if "." in spelling else vllm.flags[name]
+        if not key:
+            return vllm.flags[name], False
+        return (_PART if vllm.flags[name] == "json" else None), False
     positive = name.removeprefix("no-")
-    if positive != name and vllm.flags.get(positive) == "bool":
-        return positive, True, "bool"
-    return name, False, None
+    if positive != name and not key and vllm.flags.get(positive) == "bool":
+        return "bool", True
+    return None, False
 
 
-_TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no"}
-_HUMAN = re.compile(r"^([0-9]+(?:\.[0-9]+)?)([kKmMgG])$")
-_HUMAN_FACTORS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+def _set_part(parts: dict[str, object], path: tuple[str, ...], text: str | None) -> None:
+    """Put one dotted part in place; a key that ends in ``+`` appends to a list."""
+    if text is None:
+        raise ValueError("wants a value")
+    at = parts
+    for name in path[:-1]:
+        below = at.setdefault(name, {})
+        if not isinstance(below, dict):
+            at[name] = below = {}
+        at = cast("dict[str, object]", below)
+    last = path[-1]
+    if last.endswith("+"):
+        old = at.get(last[:-1])
+        at[last[:-1]] = [*(cast("list[object]", old) if isinstance(old, list) else []), *text.split(",")]
+        return
+    try:
+        at[last] = json.loads(text)
+    except (ValueError, RecursionError):
+        at[last] = text
 
 
 def _convert(kind: str, text: str | None) -> object:
-    if kind == "bool":
-        return _boolean(text)
+    if kind in _WITHOUT_VALUE:
+        if text is None:
+            return True
+        raise ValueError(f"is a switch and takes no value, got {text!r}")
     if text is None:
+        if kind == "optional":
+            return True
         raise ValueError("wants a value")
-    if kind == "int":
-        return _integer(text)
+    if kind in {"int", "count", "length"}:
+        return _integer(kind, text)
     if kind == "float":
-        return float(text)
+        return _float(text)
     if kind == "json" and text.lstrip().startswith("{"):
-        return json.loads(text)
+        return _json(text)
     return text
 
 
-def _boolean(text: str | None) -> bool:
-    if text is None or text.lower() in _TRUE:
-        return True
-    if text.lower() in _FALSE:
-        return False
-    raise ValueError(f"is a switch and takes no value, got {text!r}")
+_HUMAN = re.compile(r"([0-9]{1,15})(\.[0-9]{1,15})?([kKmMgGtT])")
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
-def _integer(text: str) -> int:
-    """Return an integer; vLLM also takes ``16k`` (decimal) and ``16K`` (binary) for lengths."""
-    human = _HUMAN.match(text)
+def _integer(kind: str, text: str) -> int | str:
+    """Return a whole number; counts and lengths may be ``16k`` (decimal) or ``16K`` (binary)."""
+    if kind == "length" and text.strip().lower() in {AUTO, "-1"}:
+        return AUTO
+    human = _HUMAN.fullmatch(text.strip()) if kind != "int" else None
     if human:
-        return int(float(human.group(1)) * _HUMAN_FACTORS[human.group(2)])
+        whole, fraction, suffix = human.groups()
+        if suffix.isupper() and fraction:
+            raise ValueError(f"wants a whole number before {suffix}, got {text!r}")
+        base = 1024 if suffix.isupper() else 1000
+        return int(float(whole + (fraction or "")) * base ** _POWERS[suffix.lower()])
     try:
         return int(text)
     except ValueError:
         raise ValueError(f"wants a whole number, got {text!r}") from None
+
+
+def _float(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"wants a number, got {text!r}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"wants a finite number, got {text!r}")
+    return number
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"is not valid JSON: {error}") from None

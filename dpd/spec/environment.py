@@ -70,7 +70,6 @@ class Group(ClosedModel):
     """Zone that the training plan's offering named, so that it can be compared before deploy."""
     zone_id: ZoneId | None = None
     """Zone of this group; default: `gpu_zone_id`."""
-    root_volume_gib: Annotated[int, Field(ge=100, le=16384)] = 500
     labels: dict[str, str] = {}
     """Further node labels."""
 

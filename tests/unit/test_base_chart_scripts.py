@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ROOT / "constructs/dpd_constructs/handlers/base_chart/scripts"
+SCRIPTS = ROOT / "constructs/dpd_constructs/base_chart_scripts"
 FOLDER = "helm_chart/HyperPodHelmChart"
 
 

@@ -96,9 +96,7 @@ def answer_events(stub: Stubber, *descriptions: str, group: str = "decode", leve
 
 
 def poll(stub: Stubber, waited_s: int = 60, request_type: str = "Create") -> dict[str, Any]:
-    return handler.is_complete(
-        event(request_type), None, client=stub.client, now=lambda: START_S + waited_s
-    )
+    return handler.is_complete(event(request_type), None, client=stub.client, now=lambda: START_S + waited_s)
 
 
 @pytest.mark.parametrize("request_type", ["Create", "Update"])
@@ -181,7 +179,7 @@ def test_a_group_without_any_node_says_so(stub: Stubber) -> None:
     answer(stub, node("system"), node("system"))
     answer_events(stub)
 
-    with pytest.raises(RuntimeError, match="wants 1 ml.p5.48xlarge, sees no node"):
+    with pytest.raises(RuntimeError, match=r"wants 1 ml\.p5\.48xlarge, sees no node"):
         poll(stub, waited_s=3000)
 
 
