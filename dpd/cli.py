@@ -296,8 +296,8 @@ def rules(rule_id: str | None, output: str) -> None:
 def completion(shell: str) -> None:
     """Print the completion script of a shell: eval "$(dpd completion bash)"."""
     script = get_completion_class(shell)
-    assert script is not None
-    click.echo(script(main, {}, "dpd", "_DPD_COMPLETE").source())
+    if script is not None:
+        click.echo(script(main, {}, "dpd", "_DPD_COMPLETE").source())
 
 
 def _without_traceback(function: Callable[..., Any]) -> Callable[[], None]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticUndefined
 
 from dpd.finding import Finding, Severity
-from dpd.yaml_file import Path_, dotted
-
+from dpd.yaml_file import Path_
 
 _PYDANTIC_TAGS = {"str", "int", "float", "bool", "none"}
 
@@ -92,10 +91,10 @@ def _missing_key(path: Path_, owner: type[BaseModel] | None, locate: Locate) -> 
 
 
 def _wrong_value(path: Path_, detail: ErrorDetails, locate: Locate) -> Finding:
-    got = detail.get("input")
+    got = cast("object", detail.get("input"))
     message = detail["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    shown = "" if repr(got) in message or isinstance(got, dict | list) else f", got {got!r}"
+    shown = "" if _is_composite(got) or repr(got) in message else f", got {got!r}"
     context = detail.get("ctx") or {}
     allowed = context.get("expected", context.get("pattern"))
     file, line, place = locate(path)
@@ -109,6 +108,10 @@ def _wrong_value(path: Path_, detail: ErrorDetails, locate: Locate) -> Finding:
         file=file,
         line=line,
     )
+
+
+def _is_composite(value: object) -> bool:
+    return isinstance(value, dict | list)
 
 
 def _resolve(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[Path_, type[BaseModel] | None]:

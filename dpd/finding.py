@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -59,19 +60,11 @@ class Finding:
             "accepted": self.accepted,
         }
 
-    def at(self, file: str, line: int | None) -> Finding:
-        """Return the same finding placed at a file and line."""
-        return replace(self, file=file, line=line)
-
 
 def _plain(value: object) -> object:
-    """Return ``value`` as JSON can hold it."""
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    if isinstance(value, list | tuple | set | frozenset):
-        items: Iterable[object] = sorted(value, key=str) if isinstance(value, set | frozenset) else value  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
-        return [_plain(item) for item in items]
-    return str(value)
+    """Return ``value`` as JSON can hold it; whatever has no JSON form becomes text."""
+    plain: object = json.loads(json.dumps(value, default=str))
+    return plain
 
 
 def has_errors(findings: Iterable[Finding], *, strict: bool = False) -> bool:

@@ -73,7 +73,10 @@ def _model(plan: ModelPlan) -> Group:
     deployment, model = plan.deployment, plan.deployment.model
     how = f"{model.serving.mode}, {model.serving.runtime} runtime"
     how += f", {model.dpd.transport} transport" if deployment.disaggregated else ""
-    lines: list[Table | Text | str] = ["", Text(model.name, style="bold").append(f"  {how}", style="not bold")]
+    lines: list[Table | Text | str] = [
+        "",
+        Text(model.name, style="bold").append(f"  {how}", style="not bold"),
+    ]
     lines.append(f"image {deployment.image.reference}")
     table = _table(
         "",

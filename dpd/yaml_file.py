@@ -68,7 +68,9 @@ def _compose(path: Path, text: str) -> YamlFile:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = " ".join(part for part in (error.context, error.problem) if part)
-        return _broken(path, f"is not valid YAML: {problem}", "mend the syntax", mark.line + 1 if mark else None)
+        return _broken(
+            path, f"is not valid YAML: {problem}", "mend the syntax", mark.line + 1 if mark else None
+        )
     except yaml.YAMLError as error:
         return _broken(path, f"is not valid YAML: {error}".splitlines()[0], "remove what YAML does not allow")
     except (ValueError, RecursionError) as error:
@@ -80,9 +82,7 @@ def _compose(path: Path, text: str) -> YamlFile:
     return YamlFile(path, data, lines)
 
 
-def _index(
-    node: yaml.Node, path: Path_, lines: dict[Path_, int], findings: list[Finding], file: str
-) -> None:
+def _index(node: yaml.Node, path: Path_, lines: dict[Path_, int], findings: list[Finding], file: str) -> None:
     """Record the line of every value below ``node`` and report keys that stand twice."""
     if len(lines) > _MAX_VALUES:
         raise ValueError(f"more than {_MAX_VALUES} values (anchors that repeat each other?)")

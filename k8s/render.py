@@ -47,7 +47,7 @@ _MANAGED = {"app.kubernetes.io/managed-by": "hyperpod-dpd"}
 _IMAGE_PULL_S = 30 * 60
 
 
-class RuntimeNotRendered(ValueError):  # noqa: N818 - names what did not happen, not a fault
+class RuntimeNotRendered(ValueError):
     """Say that a deployment does not belong to the operator runtime."""
 
 

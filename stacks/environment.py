@@ -41,11 +41,7 @@ class EnvironmentStacks:
 def build_environment(
     app: cdk.App, environment: Environment, deployments: Sequence[Deployment], facts: Facts
 ) -> EnvironmentStacks:
-    """Add the stacks of ``environment`` to ``app``, in the order in which they can be deployed.
-
-    Each stack depends on the one before it, also where no value crosses: `cdk destroy` walks the
-    same chain backwards, and a network that goes before its load balancers hangs (report P-82).
-    """
+    """Add the stacks of ``environment`` to ``app``, in the order in which they can be deployed."""
     common = _Common(app, environment)
     network = NetworkStack(**common.of("network"), facts=facts)
     weights = WeightsStack(**common.of("weights"))
@@ -71,17 +67,26 @@ def build_environment(
         )
         for deployment in deployments
     }
-    cluster.add_stack_dependency(network, "the cluster stands in the network")
-    hyperpod.add_stack_dependency(cluster, "HyperPod joins the cluster")
-    operator.add_stack_dependency(hyperpod, "the add-ons' pods run on HyperPod nodes")
-    operator.add_stack_dependency(weights, "the add-ons' roles read the weights")
-    for model in models.values():
-        model.add_stack_dependency(operator, "the operator runs the model and cleans up after it")
     stacks = EnvironmentStacks(network, weights, cluster, hyperpod, operator, models)
+    _order(stacks)
     for stack in (network, weights, cluster, hyperpod, operator, *models.values()):
         for key, value in {**environment.tags, "hyperpod-dpd/environment": environment.name}.items():
             cdk.Tags.of(stack).add(key, value)
     return stacks
+
+
+def _order(stacks: EnvironmentStacks) -> None:
+    """Chain the stacks, also where no value crosses.
+
+    `cdk destroy` walks the same chain backwards, and a network that goes before its load balancers
+    hangs (report P-82).
+    """
+    stacks.cluster.add_stack_dependency(stacks.network, "the cluster stands in the network")
+    stacks.hyperpod.add_stack_dependency(stacks.cluster, "HyperPod joins the cluster")
+    stacks.operator.add_stack_dependency(stacks.hyperpod, "the add-ons' pods run on HyperPod nodes")
+    stacks.operator.add_stack_dependency(stacks.weights, "the add-ons' roles read the weights")
+    for model in stacks.models.values():
+        model.add_stack_dependency(stacks.operator, "the operator runs the model and cleans up after it")
 
 
 @dataclass(frozen=True)

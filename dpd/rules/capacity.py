@@ -38,7 +38,10 @@ def zones_agree(context: EnvironmentContext) -> Iterable[Hit]:
     environment = context.environment
     named = {"gpu_zone_id": environment.gpu_zone_id}
     for name, group in groups(environment).items():
-        for key, zone_id in (("zone_id", group.zone_id), ("training_plan_zone_id", group.training_plan_zone_id)):
+        for key, zone_id in (
+            ("zone_id", group.zone_id),
+            ("training_plan_zone_id", group.training_plan_zone_id),
+        ):
             if zone_id is not None:
                 named[f"hyperpod.groups.{name}.{key}"] = zone_id
     wrong = [path for path, zone_id in named.items() if zone_id != environment.gpu_zone_id]
@@ -102,7 +105,7 @@ def placement_with_plan(context: EnvironmentContext) -> Iterable[Hit]:
     Doc(
         title="Placement group that HyperPod nodes cannot join",
         symptom="The group stays empty and changes nothing.",
-        cause="The cluster resource has no placement-group property, and its nodes are not in your EC2 account.",
+        cause="The cluster resource has no such property, and its nodes are not in your EC2 account.",
         fix="Rely on the one zone, `dpd.topology.same_zone` and role labels.",
         source=_PLACEMENT,
         bad="network: {placement_group: create}",
@@ -225,7 +228,7 @@ def instance_supports_dpd(context: EnvironmentContext) -> Iterable[Hit]:
     Doc(
         title="System group too small or not amd64",
         symptom="The operator's add-on stays in CREATING with Pending pods (P-04, P-19, P-21).",
-        cause="The operator and its dependencies need room for at least 13 pods, and its image is amd64 only.",
+        cause="The operator and what it needs take room for at least 13 pods; its image is amd64 only.",
         fix="Use two ml.c5.4xlarge, or more or larger amd64 nodes.",
         source="docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-setup",
         bad="groups: {system: {instance_type: ml.m5.xlarge, count: 1}}",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dpd.facts import Facts
+from dpd.finding import Finding
+
 # Importing an area registers its rules.
 from dpd.rules import (  # noqa: F401
     capacity,  # pyright: ignore[reportUnusedImport]
@@ -21,8 +24,6 @@ from dpd.rules import (  # noqa: F401
     validation,  # pyright: ignore[reportUnusedImport]
     workload,  # pyright: ignore[reportUnusedImport]
 )
-from dpd.facts import Facts
-from dpd.finding import Finding
 from dpd.rules.registry import EnvironmentContext, Hit, ModelContext, Rule, rules
 from dpd.spec.catalog import Catalog, Loaded
 from dpd.spec.deployment import build_deployment

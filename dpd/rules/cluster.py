@@ -80,7 +80,8 @@ def chart_digest(context: EnvironmentContext) -> Iterable[Hit]:
         fix="Name the version under `addons`; `aws eks describe-addon-versions` lists those that fit.",
         source="docs.aws.amazon.com: eks managing-kube-proxy",
         bad='kubernetes: {version: "1.35"}',
-        good='kubernetes: {version: "1.35"}\naddons: {kube-proxy: v1.35.0-eksbuild.2, coredns: v1.13.1-eksbuild.1}',
+        good='kubernetes: {version: "1.35"}\n'
+        "addons: {kube-proxy: v1.35.0-eksbuild.2, coredns: v1.13.1-eksbuild.1}",
     ),
 )
 def addon_defaults_fit(context: EnvironmentContext) -> Iterable[Hit]:

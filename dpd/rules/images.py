@@ -140,12 +140,12 @@ def lmcache_present(context: ModelContext) -> Iterable[Hit]:
     """Report the lmcache transport on an image whose LMCache release is not known."""
     deployment = context.deployment
     fact = deployment.image.fact
-    if deployment.disaggregated and deployment.model.dpd.transport == "lmcache" and fact:
-        if fact.lmcache_version is None:
-            yield Hit(
-                path=_PATH,
-                message=f"{fact.reference} is not known to hold LMCache, which moves the KV cache",
-                got=deployment.model.serving.image,
-                allowed=[name for name, row in context.facts.images.items() if row.lmcache_version],
-                fix="use an image whose LMCache release is known",
-            )
+    needed = deployment.disaggregated and deployment.model.dpd.transport == "lmcache"
+    if needed and fact is not None and fact.lmcache_version is None:
+        yield Hit(
+            path=_PATH,
+            message=f"{fact.reference} is not known to hold LMCache, which moves the KV cache",
+            got=deployment.model.serving.image,
+            allowed=[name for name, row in context.facts.images.items() if row.lmcache_version],
+            fix="use an image whose LMCache release is known",
+        )

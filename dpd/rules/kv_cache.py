@@ -33,7 +33,7 @@ def _max_model_len(context: ModelContext) -> int:
         title="Longest prompt does not fit the PD buffer",
         symptom="The prefiller retries `Failed to allocate memory object` for ever, and every prompt behind "
         "it waits (P-49, P-51, P-55).",
-        cause="LMCache holds a prompt's KV cache in whole pages, and nothing frees them until decode reads them.",
+        cause="LMCache holds a prompt in whole pages, and nothing frees them until decode reads them.",
         fix="Raise `dpd.pd_buffer`, or lower `serving.max_model_len` to the figure in the message.",
         source="LMCache/LMCache#4209; lmcache 0.4.3 pd_backend.py",
         bad="serving: {max_model_len: 131072, tensor_parallel: 4}\ndpd: {pd_buffer: 8GiB}",
@@ -79,7 +79,9 @@ def workload_fits(context: ModelContext) -> Iterable[Hit]:
     workload = context.deployment.model.workload
     facts = context.facts
     in_flight = prompts_in_flight(
-        workload.requests_per_second, facts.constant("pd_buffer_residence_s"), facts.constant("poisson_quantile")
+        workload.requests_per_second,
+        facts.constant("pd_buffer_residence_s"),
+        facts.constant("poisson_quantile"),
     )
     holds = buffer.prompts(workload.input_tokens)
     if holds < in_flight:

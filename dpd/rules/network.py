@@ -73,7 +73,8 @@ def overlapping_ranges(context: EnvironmentContext) -> Iterable[Hit]:
             owner="environment",
         )
     elif all(
-        service.overlaps(network.vpc_cidr) or service.overlaps(network.gpu_subnet_cidr) for service in services
+        service.overlaps(network.vpc_cidr) or service.overlaps(network.gpu_subnet_cidr)
+        for service in services
     ):
         yield Hit(
             path=("network", "vpc_cidr"),

@@ -73,8 +73,10 @@ def operator_pinned(context: EnvironmentContext) -> Iterable[Hit]:
     version = context.environment.operator.addon_version
     if version and PINNED_ADDON.fullmatch(version):
         return
-    if version and re.search(r"[0-9]", version) and ordered(version) < ordered(
-        _first_with_dpd(context.facts.operator)
+    if (
+        version
+        and re.search(r"[0-9]", version)
+        and ordered(version) < ordered(_first_with_dpd(context.facts.operator))
     ):
         return
     yield Hit(
@@ -151,7 +153,7 @@ def operator_names(context: EnvironmentContext) -> Iterable[Hit]:
     Doc(
         title="Lifecycle bucket without the demanded prefix",
         symptom="Nodes cannot read their lifecycle script and never join (report P-12).",
-        cause="AmazonSageMakerClusterInstanceRolePolicy reads only buckets whose name begins with sagemaker-.",
+        cause="AmazonSageMakerClusterInstanceRolePolicy reads only buckets named sagemaker-...",
         fix="Use a bucket whose name begins with sagemaker-.",
         source="docs.aws.amazon.com: API_ClusterLifeCycleConfig",
         bad="hyperpod: {lifecycle_bucket: my-scripts}",
@@ -183,7 +185,7 @@ def _runs_on_operator(context: ModelContext) -> bool:
     Doc(
         title="More than one decoder on the operator runtime",
         symptom="Requests meet a decoder that has not received their KV cache.",
-        cause="The operator documents one decode deployment per endpoint; it does not route between decoders.",
+        cause="The operator documents one decoder per endpoint; it does not route between decoders.",
         fix="Keep one decode replica per endpoint and add endpoints, or use the self-managed runtime.",
         source=_DPD_PAGE,
         bad="dpd: {decode: {replicas: 2}}",

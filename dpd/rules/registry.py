@@ -87,9 +87,7 @@ def loader_rule(id: str, severity: Severity, doc: Doc) -> None:
     _add(Rule(id, severity, doc))
 
 
-def environment_rule(
-    id: str, severity: Severity, doc: Doc
-) -> Callable[[EnvironmentCheck], EnvironmentCheck]:
+def environment_rule(id: str, severity: Severity, doc: Doc) -> Callable[[EnvironmentCheck], EnvironmentCheck]:
     """Register the decorated function as a rule about one environment."""
 
     def register(check: EnvironmentCheck) -> EnvironmentCheck:

@@ -43,7 +43,7 @@ def threshold_reachable(context: ModelContext) -> Iterable[Hit]:
     Severity.WARNING,
     Doc(
         title="Threshold below the chunk size",
-        symptom="Short prompts take the detour through a prefiller, and their last part is recomputed (P-54).",
+        symptom="Short prompts go through a prefiller, and their last part is recomputed (P-54).",
         cause="LMCache moves whole chunks; a prompt below one chunk gains nothing.",
         fix="Raise the threshold to the chunk size or above, or set 0 on purpose for tests.",
         source="LMCache/LMCache#2459",
@@ -113,7 +113,10 @@ def maximum_fits(context: ModelContext) -> Iterable[Hit]:
         if role.replicas <= capacity < role.scaling.max:
             yield Hit(
                 path=("autoscaling", role.name, "max"),
-                message=f"group {role.group_name} holds {capacity} replicas, autoscaling asks for {role.scaling.max}",
+                message=(
+                    f"group {role.group_name} holds {capacity} replicas, "
+                    f"autoscaling asks for {role.scaling.max}"
+                ),
                 got=role.scaling.max,
                 allowed=capacity,
                 fix=f"set it to {capacity} or raise the group's count",

@@ -47,7 +47,7 @@ def _flag_path(deployment: Deployment, role: RoleDeployment, flag: str, default:
     Doc(
         title="PYTHONHASHSEED is not one fixed integer",
         symptom="Answers are right and prefill is repeated: `Retrieved 0 out of N required tokens` (P-47).",
-        cause="LMCache names chunks by Python's hash; without one fixed seed each process names them otherwise.",
+        cause="LMCache names chunks by Python's hash; without a fixed seed each process has its own.",
         fix="Remove the variable (the package sets 0), or set one whole number.",
         source="LMCache/LMCache#2979",
         bad="dpd: {environment: {PYTHONHASHSEED: random}}",
@@ -60,7 +60,7 @@ def hash_seed(context: ModelContext) -> Iterable[Hit]:
     if not re.fullmatch(r"[0-9]{1,10}", seed) or int(seed) > 2**32 - 1:
         yield Hit(
             path=("dpd", "environment", "PYTHONHASHSEED"),
-            message=f"PYTHONHASHSEED `{seed}` is not one fixed integer, so prefill and decode disagree on keys",
+            message=f"PYTHONHASHSEED `{seed}` is not one fixed integer; prefill and decode disagree on keys",
             got=seed,
             allowed="a whole number from 0 to 4294967295",
             fix='remove it or set "0"',
@@ -92,7 +92,9 @@ def equal_tensor_parallel(context: ModelContext) -> Iterable[Hit]:
     odd = decode if decode.resources.gpus != wanted else prefill
     yield Hit(
         path=_flag_path(deployment, odd, "tensor-parallel-size", ("serving", "tensor_parallel")),
-        message=f"tensor parallel is {prefill.resources.gpus} for prefill and {decode.resources.gpus} for decode",
+        message=(
+            f"tensor parallel is {prefill.resources.gpus} for prefill and {decode.resources.gpus} for decode"
+        ),
         got=odd.resources.gpus,
         allowed=wanted,
         fix="set serving.tensor_parallel once for both roles",
@@ -183,7 +185,7 @@ def decoder_prefix_caching(context: ModelContext) -> Iterable[Hit]:
     Doc(
         title="Argument that this vLLM does not take",
         symptom="The engine prints its usage and exits; the pod restarts for ever on paid GPUs.",
-        cause="The flag is unknown to, or was removed from, the vLLM release in the image, or its value is wrong.",
+        cause="The vLLM release in the image does not know the flag, has removed it, or reads other values.",
         fix="Use the flag that the message proposes.",
         source="vllm/engine/arg_utils.py of the image's release",
         bad="dpd: {prefill: {args: [--disable-log-requests]}}",

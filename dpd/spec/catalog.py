@@ -92,9 +92,7 @@ def _locator(merged: Merged) -> Locate:
     return locate
 
 
-def _load_folder(
-    folder: Path, kind: type[Kind]
-) -> tuple[dict[str, Loaded[Kind]], list[Finding]]:
+def _load_folder(folder: Path, kind: type[Kind]) -> tuple[dict[str, Loaded[Kind]], list[Finding]]:
     files = sorted(path for path in folder.glob("*.y*ml") if path.suffix in {".yaml", ".yml"})
     if not files:
         message = "has no YAML file" if folder.is_dir() else "is not there"
@@ -155,7 +153,18 @@ def _names(loaded: Loaded[Environment], environment: Environment, known: frozens
         fix = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(allowed) or 'none'}"
         origin = loaded.merged.origin(path)
         findings.append(
-            Finding("CFG004", Severity.ERROR, origin.path, message, got, allowed, fix, "", origin.file, origin.line)
+            Finding(
+                "CFG004",
+                Severity.ERROR,
+                origin.path,
+                message,
+                got,
+                allowed,
+                fix,
+                "",
+                origin.file,
+                origin.line,
+            )
         )
 
     for index, name in enumerate(environment.models):

@@ -37,7 +37,9 @@ class Merged:
             known = known[:-1]
         base = self.origins.get(known, self.fallback)
         rest = dotted(path[len(known) :])
-        joined = f"{base.path}.{rest}" if base.path and rest and not rest.startswith("[") else base.path + rest
+        joined = (
+            f"{base.path}.{rest}" if base.path and rest and not rest.startswith("[") else base.path + rest
+        )
         return Origin(base.file, base.line, joined)
 
     def is_set(self, path: Path_) -> bool:

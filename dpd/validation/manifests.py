@@ -41,9 +41,9 @@ def _document(
     manifest: Mapping[str, Any], file: Path, kubernetes_version: str, crd: CrdSchema | None
 ) -> Iterable[Finding]:
     kind = str(manifest["kind"])
-    custom = "." in str(manifest["apiVersion"]).partition("/")[0] and not str(manifest["apiVersion"]).split("/")[
-        0
-    ].endswith(".k8s.io")
+    custom = "." in str(manifest["apiVersion"]).partition("/")[0] and not str(manifest["apiVersion"]).split(
+        "/"
+    )[0].endswith(".k8s.io")
     if custom:
         problems, id = (validate_manifest(manifest, crd) if crd else []), "VAL004"
     else:

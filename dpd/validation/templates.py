@@ -82,11 +82,12 @@ def _by_cfn_lint(paths: list[Path], region: str, ignored: Ignored) -> Iterable[F
     with warnings.catch_warnings():
         # networkx and regex, which cfn-lint imports, warn about their own deprecations.
         warnings.simplefilter("ignore", DeprecationWarning)
-        from cfnlint import ManualArgs, decode, lint  # noqa: PLC0415
+        from cfnlint import ManualArgs, lint
     for path in paths:
         text = path.read_text(encoding="utf-8")
         for match in lint(text, config=ManualArgs(regions=[region])):
-            logical_id = str(match.path[1]) if match.path and len(match.path) > 1 else ""
+            place = tuple(cast("list[str | int]", getattr(match, "path", None) or []))
+            logical_id = str(place[1]) if len(place) > 1 else ""
             rule = str(match.rule.id)
             error = rule.startswith("E")
             if not error and ignored.match("cfn-lint", rule, logical_id):
@@ -94,7 +95,7 @@ def _by_cfn_lint(paths: list[Path], region: str, ignored: Ignored) -> Iterable[F
             yield Finding(
                 id="VAL003",
                 severity=Severity.ERROR if error else Severity.WARNING,
-                path=dotted(tuple(match.path)) if match.path else "",
+                path=dotted(place),
                 message=f"{rule}: {match.message}",
                 source=str(match.rule.source_url),
                 file=str(path),
@@ -120,9 +121,14 @@ def _addon_values(path: Path, facts: Facts) -> Iterable[Finding]:
         row = facts.addon_configuration.get(str(properties["AddonName"]))
         unknown = unknown_configuration_keys(values, row) if row else []
         missing = [key for key in row.required if not _has(values, key)] if row else []
-        for key, what in [*((dotted(key), "has no key") for key in unknown), *((k, "lacks") for k in missing)]:
+        for key, what in [
+            *((dotted(key), "has no key") for key in unknown),
+            *((k, "lacks") for k in missing),
+        ]:
             message = f"configuration of {properties['AddonName']} {what} `{key}`"
-            yield Finding("VAL006", Severity.ERROR, place, message, key, row and list(row.keys), file=str(path))
+            yield Finding(
+                "VAL006", Severity.ERROR, place, message, key, row and list(row.keys), file=str(path)
+            )
 
 
 def _has(values: Mapping[str, Any], key: str) -> bool:

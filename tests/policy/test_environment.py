@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,44 @@ def test_synthesis_repeats_itself_byte_for_byte(catalog: Catalog, assembly: Path
     assert files == {path.relative_to(again) for path in again.rglob("*") if path.is_file()}
     for file in sorted(files):
         assert (assembly / file).read_bytes() == (again / file).read_bytes(), file
+
+
+def test_choices_of_the_environment_file_reach_the_templates(catalog: Catalog, tmp_path: Path) -> None:
+    use_bundled_node()
+    from stacks.environment import build_environment, new_app
+
+    dev = catalog.environments["dev"].value
+    assert dev is not None
+    assert catalog.facts is not None
+    network = dev.network.model_copy(update={"placement_group": "create"})
+    kubernetes = dev.kubernetes.model_copy(update={"public_access_cidrs": (IPv4Network("203.0.113.0/24"),)})
+    hyperpod = dev.hyperpod.model_copy(update={"chart_commit": "a" * 40, "chart_archive_sha256": "b" * 64})
+    chosen = dev.model_copy(
+        update={
+            "account": "111122223333",
+            "network": network,
+            "kubernetes": kubernetes,
+            "hyperpod": hyperpod,
+            "addons": {"coredns": "v1.13.0-eksbuild.1"},
+        }
+    )
+    app = new_app(tmp_path, builtin_cloud_formation_validation=False)
+    build_environment(app, chosen, [], catalog.facts)
+    assembly = app.synth()
+
+    def properties(stack: str, kind: str) -> list[Manifest]:
+        resources = assembly.get_stack_by_name(f"dpd-dev-{stack}").template["Resources"].values()
+        return [item["Properties"] for item in resources if item["Type"] == kind]
+
+    assert properties("network", "AWS::EC2::PlacementGroup")[0]["Strategy"] == "cluster"
+    access = properties("cluster", "AWS::EKS::Cluster")[0]["ResourcesVpcConfig"]
+    assert access["EndpointPublicAccess"] is True
+    assert access["EndpointPrivateAccess"] is True
+    assert access["PublicAccessCidrs"] == ["203.0.113.0/24"]
+    versions = {row["AddonName"]: row["AddonVersion"] for row in properties("cluster", "AWS::EKS::Addon")}
+    assert versions["coredns"] == "v1.13.0-eksbuild.1"
+    variables = properties("hyperpod", "Custom::HyperPodBaseChart")[0]["Variables"]
+    assert (variables["COMMIT"], variables["ARCHIVE_SHA256"]) == ("a" * 40, "b" * 64)
+    assert (
+        properties("weights", "AWS::S3::Bucket")[0]["BucketName"] == "dpd-dev-weights-111122223333-us-west-2"
+    )
