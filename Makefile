@@ -14,7 +14,7 @@ up: .venv/.up  ## install, check, plan and synthesise the dev environment
 	@printf '  edit config/environments/dev.yaml and config/models/llama-3.3-70b.yaml\n'
 	@printf '  %s manifests --env dev                     # the endpoint that the operator runs\n' '$(DPD)'
 	@printf '  %s rules KVC001                            # what a finding means\n' '$(DPD)'
-	@printf '  %s/cdk deploy -c env=dev --all             # needs AWS credentials and costs money\n' '$(BIN)'
+	@printf '  source %s/activate && cdk deploy -c env=dev --all   # needs AWS credentials, costs money\n' '$(BIN)'
 
 test: .venv/.test lint  ## every test, after linters and type checker
 	@$(BIN)/python -m pytest

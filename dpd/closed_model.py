@@ -47,7 +47,7 @@ def validate(
 def _finding(model: type[ClosedModel], detail: ErrorDetails, locate: Locate) -> Finding:
     path, owner = _resolve(model, detail["loc"])
     kind = detail["type"]
-    if kind == "extra_forbidden":
+    if kind in {"extra_forbidden", "invalid_key"}:
         return _unknown_key(path, owner, locate)
     if kind == "missing":
         return _missing_key(path, owner, locate)
@@ -56,7 +56,7 @@ def _finding(model: type[ClosedModel], detail: ErrorDetails, locate: Locate) -> 
 
 def _unknown_key(path: Path_, owner: type[BaseModel] | None, locate: Locate) -> Finding:
     key = str(path[-1])
-    allowed = sorted(owner.model_fields) if owner else []
+    allowed = sorted(info.alias or name for name, info in owner.model_fields.items()) if owner else []
     near = difflib.get_close_matches(key.lower(), allowed, n=1, cutoff=0.5)
     near = near or [name for name in allowed if name.startswith(key.lower())][:1]
     file, line, place = locate(path)
@@ -105,6 +105,7 @@ def _wrong_value(path: Path_, detail: ErrorDetails, locate: Locate) -> Finding:
         message=f"{message}{shown}",
         got=got,
         allowed=None if allowed is None else str(allowed),
+        fix=_quotes(detail),
         file=file,
         line=line,
     )
@@ -112,6 +113,13 @@ def _wrong_value(path: Path_, detail: ErrorDetails, locate: Locate) -> Finding:
 
 def _is_composite(value: object) -> bool:
     return isinstance(value, dict | list)
+
+
+def _quotes(detail: ErrorDetails) -> str:
+    """Ask for quotes where YAML read a number or a switch and the schema wants text."""
+    if detail["type"] != "string_type" or not isinstance(detail.get("input"), int | float):
+        return ""
+    return f"put the {'key' if detail['loc'][-1] == '[key]' else 'value'} in quotes"
 
 
 def _resolve(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[Path_, type[BaseModel] | None]:
@@ -123,9 +131,10 @@ def _resolve(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[Path_,
     node: Any = model
     owner: type[BaseModel] | None = model
     for part in loc:
-        if isinstance(part, str) and ("[" in part or part in _PYDANTIC_TAGS):
+        shapes = {get_origin(candidate) for candidate in _alternatives(node)}
+        if dict not in shapes and isinstance(part, str) and ("[" in part or part in _PYDANTIC_TAGS):
             continue
-        path.append(part)
+        path.append(part if shapes & {list, tuple} else str(part))
         owner = _model_in(node)
         node = _child(node, part)
     return tuple(path), owner

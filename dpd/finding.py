@@ -63,7 +63,11 @@ class Finding:
 
 def _plain(value: object) -> object:
     """Return ``value`` as JSON can hold it; whatever has no JSON form becomes text."""
-    plain: object = json.loads(json.dumps(value, default=str))
+    try:
+        plain: object = json.loads(json.dumps(value, default=str, allow_nan=False))
+    except (TypeError, ValueError):
+        # Keys such as dates, and numbers that are not finite.
+        return str(value)
     return plain
 
 

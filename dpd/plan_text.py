@@ -28,6 +28,8 @@ def print_plan(plan: Plan, console: Console, *, explain: bool) -> None:
             f"EKS standard support of {environment.kubernetes.version} ends on "
             f"{support.standard_support_until}; the control plane costs more from then on"
         )
+    if not environment.kubernetes.admin_arns:
+        console.print("Nobody can use kubectl: kubernetes.admin_arns is empty")
     console.print(_groups(plan))
     for model in plan.models:
         console.print(_model(model))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 KIB: Final = 1024
 MIB: Final = 1024**2
@@ -15,14 +15,16 @@ TIB: Final = 1024**4
 
 # Binary units only: GB and GiB differ by 7 %, and a PD buffer written in the wrong one is short.
 _UNITS: Final = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
+# Far above any memory, and small enough for exact arithmetic.
+_LARGEST: Final = 2**20 * TIB
 _PATTERN: Final = r"^[0-9]+(\.[0-9]+)?(B|KiB|MiB|GiB|TiB)$"
 
 
 def parse_bytes(value: object) -> int:
     """Return the number of bytes in a quantity such as ``8GiB``.
 
-    Accepts B, KiB, MiB, GiB and TiB. Raises ValueError on a bare number, on decimal units (GB) and
-    on a fraction of a byte.
+    Accepts B, KiB, MiB, GiB and TiB. Raises ValueError on a bare number, on decimal units (GB), on a
+    fraction of a byte, and on more than 2**60 bytes.
     """
     if not isinstance(value, str):
         raise ValueError(f"wants a quantity with its unit, such as 8GiB; got the bare value {value!r}")
@@ -35,6 +37,8 @@ def parse_bytes(value: object) -> int:
     count = Decimal(match.group(1)) * _UNITS[unit]
     if count != int(count):
         raise ValueError(f"is not a whole number of bytes: {value!r}")
+    if count > _LARGEST:
+        raise ValueError(f"is more than {format_bytes(_LARGEST)}: {value!r}")
     return int(count)
 
 
@@ -51,10 +55,17 @@ def format_gib(count: float, digits: int = 1) -> str:
     return f"{count / GIB:.{digits}f} GiB"
 
 
+def _readable_default(schema: dict[str, Any]) -> None:
+    """Show the default as a file writes it: pydantic puts the bare number into the schema."""
+    if isinstance(schema.get("default"), int):
+        schema["default"] = format_bytes(schema["default"])
+
+
 Bytes = Annotated[
     int,
     BeforeValidator(parse_bytes),
     PlainSerializer(format_bytes, return_type=str),
     WithJsonSchema({"type": "string", "pattern": _PATTERN, "examples": ["8GiB"]}),
+    Field(json_schema_extra=_readable_default),
 ]
 """A number of bytes, written with its binary unit in YAML."""

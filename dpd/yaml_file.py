@@ -54,8 +54,9 @@ def read_yaml(path: Path) -> YamlFile:
 
 
 def _compose(path: Path, text: str) -> YamlFile:
-    loader = _loader(text)
+    loader: yaml.SafeLoader | None = None
     try:
+        loader = _loader(text)
         node = loader.get_single_node()
         if node is None:
             return _broken(path, "is empty", "run `dpd init` or copy a file of the same folder")
@@ -76,7 +77,8 @@ def _compose(path: Path, text: str) -> YamlFile:
     except (ValueError, RecursionError) as error:
         return _broken(path, f"holds a value that YAML cannot read: {error}", "quote the value")
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     if findings:
         return YamlFile(path, findings=tuple(findings))
     return YamlFile(path, data, lines)
@@ -94,8 +96,10 @@ def _index(node: yaml.Node, path: Path_, lines: dict[Path_, int], findings: list
         return
     seen: dict[Hashable, int] = {}
     for key, value in node.value:
-        name = str(key.value)
         line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise yaml.MarkedYAMLError(problem="a key must be plain text", problem_mark=key.start_mark)
+        name = key.value
         if name in seen:
             findings.append(
                 Finding(

@@ -73,6 +73,7 @@ class EksCluster(Construct):
         cdk.Annotations.of(self.cluster).acknowledge_warning("@aws-cdk/aws-eks:clusterMustManuallyTagSubnet")
         self.oidc_provider = self.cluster.open_id_connect_provider
         self._addons(environment, props.facts)
+        self._administrators(environment)
 
     def _secrets_key(self, environment: Environment) -> kms.Key:
         retained = cdk.RemovalPolicy.RETAIN if environment.protected else cdk.RemovalPolicy.DESTROY
@@ -96,6 +97,30 @@ class EksCluster(Construct):
                 # EKS has installed self-managed copies of three of them; the add-on takes them over.
                 resolve_conflicts="OVERWRITE",
             )
+
+
+    def _administrators(self, environment: Environment) -> None:
+        """Let people in: EKS knows only the principals of its access entries."""
+        for arn in environment.kubernetes.admin_arns:
+            # The name keeps the id the same when the list is sorted otherwise.
+            eks.AccessEntry(
+                self,
+                f"Admin-{arn.rpartition(':')[2].replace('/', '-')}",
+                cluster=self.cluster,
+                principal=arn,
+                access_policies=[
+                    eks.AccessPolicy.from_access_policy_name(
+                        "AmazonEKSClusterAdminPolicy", access_scope_type=eks.AccessScopeType.CLUSTER
+                    )
+                ],
+            )
+        region = cdk.Stack.of(self).region
+        cdk.CfnOutput(
+            self,
+            "Kubeconfig",
+            value=f"aws eks update-kubeconfig --region {region} --name {cluster_name(environment.name)}",
+            description="For a principal of kubernetes.admin_arns, from inside the VPC",
+        )
 
 
 def _endpoint_access(environment: Environment) -> eks.EndpointAccess:

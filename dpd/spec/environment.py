@@ -11,17 +11,26 @@ from dpd.closed_model import ClosedModel
 from dpd.finding import Severity
 
 
-def _network(value: IPv4Network) -> IPv4Network:
-    if not 16 <= value.prefixlen <= 28:
-        raise ValueError(f"a VPC range is between /16 and /28, got /{value.prefixlen}")
-    return value
+def _between(widest: int, narrowest: int) -> AfterValidator:
+    """Bound the prefix length of a range."""
+
+    def check(value: IPv4Network) -> IPv4Network:
+        if not widest <= value.prefixlen <= narrowest:
+            raise ValueError(f"wants a range from /{widest} to /{narrowest}, got {value}")
+        return value
+
+    return AfterValidator(check)
 
 
-Cidr = Annotated[IPv4Network, AfterValidator(_network), PlainSerializer(str, return_type=str)]
+# AWS allows /16 to /28; four small subnets of at least 16 addresses fit a /26.
+VpcCidr = Annotated[IPv4Network, _between(16, 26), PlainSerializer(str, return_type=str)]
+SubnetCidr = Annotated[IPv4Network, _between(16, 28), PlainSerializer(str, return_type=str)]
 AnyCidr = Annotated[IPv4Network, PlainSerializer(str, return_type=str)]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,19}$", examples=["dev"])]
+# hyperpod-tls-dpd-<name>-<account>-<region> is a bucket name, at most 63 characters.
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,17}$", examples=["dev"])]
 # Local zones have ids such as usw2-lax1-az1, so more than one middle part is allowed (report P-15).
 ZoneId = Annotated[str, Field(pattern=r"^[a-z]{2,}[0-9]+(-[a-z0-9]+)*-az[0-9]+$", examples=["usw2-az1"])]
+PrincipalArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/.+$")]
 TrainingPlanArn = Annotated[
     str, Field(pattern=r"^arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+$")
 ]
@@ -39,9 +48,9 @@ PrometheusUrl = Annotated[
 class Network(ClosedModel):
     """Lay out the VPC."""
 
-    vpc_cidr: Cidr = IPv4Network("10.0.0.0/16")
+    vpc_cidr: VpcCidr = IPv4Network("10.0.0.0/16")
     """Primary range: public, control-plane and load-balancer subnets."""
-    gpu_subnet_cidr: Cidr = IPv4Network("10.1.0.0/16")
+    gpu_subnet_cidr: SubnetCidr = IPv4Network("10.1.0.0/16")
     """Secondary range of the one private subnet in which every HyperPod node lives."""
     control_plane_zone_ids: tuple[ZoneId, ...] = Field(default=(), max_length=2)
     """Two zones for the EKS control plane and load balancers; empty: the GPU zone and one more."""
@@ -57,6 +66,8 @@ class Kubernetes(ClosedModel):
     version: Annotated[str, Field(pattern=r"^1\.[0-9]{2}$")] = "1.34"
     public_access_cidrs: tuple[AnyCidr, ...] = ()
     """Empty: the API endpoint is private only."""
+    admin_arns: tuple[PrincipalArn, ...] = ()
+    """IAM roles or users that may use kubectl as administrators; nobody else can, not even the deployer."""
 
 
 class Group(ClosedModel):

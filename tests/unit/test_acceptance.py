@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def test_the_repository_itself_is_clean(check: Callable[..., list[Finding]]) -> 
 def test_kvc001_reads_as_the_contract_says(check: Callable[..., list[Finding]]) -> None:
     edits = {"serving.tensor_parallel": 4, "serving.max_model_len": 131072, "dpd.pd_buffer": "8GiB"}
     (finding,) = check(llama=edits)
-    assert finding.at("config/models/llama.yaml", None).text() == (
+    assert replace(finding, file="config/models/llama.yaml", line=None).text() == (
         "config/models/llama.yaml: dpd.pd_buffer: one 131072-token prompt needs 10737418240 bytes per rank, "
         "got 8589934592; raise it to 10GiB or set serving.max_model_len to 104704 or less [KVC001]"
     )

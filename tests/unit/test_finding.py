@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import date
 
 from dpd.finding import Finding, Severity, has_errors
 
@@ -28,7 +29,7 @@ def test_text_is_file_path_message_fix_and_id() -> None:
 
 
 def test_a_known_line_stands_behind_the_file() -> None:
-    assert FOUND.at("a.yaml", 7).text().startswith("a.yaml:7: dpd.pd_buffer: ")
+    assert replace(FOUND, file="a.yaml", line=7).text().startswith("a.yaml:7: dpd.pd_buffer: ")
 
 
 def test_without_file_path_or_fix_nothing_dangles() -> None:
@@ -49,10 +50,11 @@ def test_json_has_every_key_of_the_contract() -> None:
 
 
 def test_json_holds_any_value() -> None:
-    values = [{"b": 2}, ("a", 1), {"z", "y"}, b"bytes", float("inf"), object()]
-    for value in values:
-        json.dumps(replace(FOUND, got=value).to_json())
-    assert replace(FOUND, got={"z", "y"}).to_json()["got"] == ["y", "z"]
+    circle: list[object] = []
+    circle.append(circle)
+    for value in ({"b": 2}, ("a", 1), {"z"}, b"bytes", float("inf"), object(), {date(2026, 1, 1): 1}, circle):
+        json.dumps(replace(FOUND, got=value).to_json(), allow_nan=False)
+    assert replace(FOUND, got={"z": (1, None)}).to_json()["got"] == {"z": [1, None]}
 
 
 def test_findings_with_lists_can_be_told_apart_in_a_set() -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,34 +16,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "constructs/dpd_constructs/lifecy
 
 # State lies in files: `active` and `installed` hold a file per service, `mounts` a line per mount
 # point, `fail-<verb>-<unit>` how often that call fails.
-STAND_INS = {
-    "systemctl": """
-echo "systemctl $*" >>"$STATE/calls"
-verb="$1"; shift
-[ "$1" = --quiet ] && shift
-unit="${1%.service}"
-fail="$STATE/fail-$verb-$unit"
-if [ -s "$fail" ] && [ "$(cat "$fail")" -gt 0 ]; then echo $(($(cat "$fail") - 1)) >"$fail"; exit 1; fi
-case "$verb" in
-  cat) [ -e "$STATE/installed/$unit" ] ;;
-  is-active) [ -e "$STATE/active/$unit" ] ;;
-  stop) rm -f "$STATE/active/$unit" ;;
-  start) touch "$STATE/active/$unit" ;;
-esac
-""",
-    "mountpoint": 'grep -qxF "$2" "$STATE/mounts"',
-    "mount": """
-[ -e "$STATE/fail-mount" ] && grep -qF "$3" "$STATE/fail-mount" && exit 32
-echo "$3" >>"$STATE/mounts"
-""",
-    "umount": 'grep -vxF "$1" "$STATE/mounts" >"$STATE/rest"; mv "$STATE/rest" "$STATE/mounts"',
-    "sleep": """
-echo sleep >>"$STATE/sleeps"
-if [ -e "$STATE/mount-after-3" ] && [ "$(wc -l <"$STATE/sleeps")" -ge 3 ]; then
-  cat "$STATE/mount-after-3" >>"$STATE/mounts"
-fi
-""",
-}
+STAND_INS = Path(__file__).parent / "lifecycle_stand_ins"
 
 
 @dataclass
@@ -99,12 +73,9 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     """Return a GPU node with both services running, whose volume is not mounted yet."""
-    root, state, stand_ins = tmp_path / "root", tmp_path / "state", tmp_path / "bin"
-    for folder in (root, state / "active", state / "installed", stand_ins):
+    root, state = tmp_path / "root", tmp_path / "state"
+    for folder in (root, state / "active", state / "installed"):
         folder.mkdir(parents=True)
-    for name, body in STAND_INS.items():
-        (stand_ins / name).write_text(f"#!/bin/bash\n{body}\n")
-        (stand_ins / name).chmod(0o755)
     for service in ("containerd", "kubelet"):
         (state / "active" / service).touch()
         (state / "installed" / service).touch()
@@ -115,7 +86,7 @@ def node(tmp_path: Path) -> Node:
     model.parent.mkdir(parents=True)
     model.write_text("Amazon EC2 NVMe Instance Storage\n")
     (state / "mounts").touch()
-    return Node(root, state, f"{stand_ins}:{os.environ['PATH']}")
+    return Node(root, state, f"{STAND_INS}:{os.environ['PATH']}")
 
 
 def test_first_run_puts_both_directories_on_the_volume(node: Node) -> None:
@@ -192,63 +163,36 @@ def test_a_volume_that_never_comes_fails_with_its_reason(node: Node) -> None:
     assert node.active == {"containerd", "kubelet"}
 
 
-def test_a_service_that_does_not_stop_fails_and_both_run_again(node: Node) -> None:
+def fail_to_bind_kubelet(node: Node) -> None:
+    (node.state / "fail-mount").write_text(f"{node.root}/var/lib/kubelet")
+
+
+@pytest.mark.parametrize(
+    ("breakage", "code", "reason"),
+    [
+        (lambda node: (node.volume / "var").write_text("no folder"), 11, "copying"),
+        (fail_to_bind_kubelet, 12, "binding"),
+        (lambda node: node.fail("stop-containerd", times=9), 13, "containerd did not stop"),
+        (lambda node: node.fail("start-kubelet"), 14, "kubelet did not start"),
+        (lambda node: (node.root / "usr").write_text("no folder"), 15, "unit could not be written"),
+        (lambda node: node.fail("enable-dpd-storage"), 15, "unit could not be enabled"),
+    ],
+    ids=["copy", "bind", "stop", "start", "write-unit", "enable-unit"],
+)
+def test_a_failure_says_why_and_leaves_the_node_as_it_was(
+    node: Node, breakage: Callable[[Node], object], code: int, reason: str
+) -> None:
     node.mount_volume()
-    node.fail("stop-containerd", times=9)
+    breakage(node)
 
     result = node.run()
 
-    assert result.returncode == 13
-    assert "containerd did not stop" in result.stdout
-    assert node.active == {"containerd", "kubelet"}
-    assert node.mounts == [str(node.volume)]
-
-
-def test_a_service_that_does_not_start_goes_back_to_the_root_disk(node: Node) -> None:
-    node.mount_volume()
-    node.fail("start-kubelet")
-
-    result = node.run()
-
-    assert result.returncode == 14
-    assert "kubelet did not start" in result.stdout
+    assert result.returncode == code
+    assert reason in result.stdout
     assert node.active == {"containerd", "kubelet"}
     assert node.mounts == [str(node.volume)]
     assert not node.boot_unit.exists()
     assert not list(node.root.glob("etc/systemd/system/*/10-dpd-storage.conf"))
-
-
-def test_a_directory_that_cannot_be_bound_undoes_the_first_one(node: Node) -> None:
-    node.mount_volume()
-    (node.state / "fail-mount").write_text(f"{node.root}/var/lib/kubelet")
-
-    result = node.run()
-
-    assert result.returncode == 12
-    assert node.mounts == [str(node.volume)]
-    assert node.active == {"containerd", "kubelet"}
-
-
-def test_a_copy_that_fails_says_so(node: Node) -> None:
-    node.mount_volume()
-    (node.volume / "var").write_text("a file where a folder belongs")
-
-    result = node.run()
-
-    assert result.returncode == 11
-    assert "copying" in result.stdout
-    assert node.active == {"containerd", "kubelet"}
-
-
-def test_a_boot_unit_that_cannot_be_written_fails(node: Node) -> None:
-    node.mount_volume()
-    (node.root / "usr").write_text("a file where a folder belongs")
-
-    result = node.run()
-
-    assert result.returncode == 15
-    assert node.mounts == [str(node.volume)]
-    assert node.active == {"containerd", "kubelet"}
 
 
 def test_a_run_after_a_failure_succeeds_with_fresh_copies(node: Node) -> None:
