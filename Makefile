@@ -32,6 +32,7 @@ synth: .venv/.up  ## all environments into dist/, validated
 
 docs: .venv/.up  ## bring generated reference files up to date
 	@$(BIN)/python -m dpd.reference
+	@$(BIN)/python -m dpd.iam_reference
 
 lock: .venv/.up  ## pin every dependency again after an edit of a .in file
 	@for name in requirements requirements-dev; do \

@@ -13,30 +13,31 @@ from pathlib import Path
 from typing import Literal, get_args, get_type_hints
 
 from dpd.closed_model import ClosedModel, validate
+from dpd.fact import Fact
 from dpd.finding import Finding, Severity
+from dpd.network_facts import ChartImageFact, EndpointFact, NodeLabelFact, ServiceBucketFact
 from dpd.quantity import GIB, MIB
 from dpd.yaml_file import Path_, dotted, read_yaml
-
-
-class Fact(ClosedModel):
-    """Carry the two things that every row must have."""
-
-    source: str
-    """Page, package or report that the row was read from."""
-    as_of: date
-    """Day on which it was read."""
-    confirmed: bool = True
-    """False where no primary source exists, or sources disagree."""
-    note: str = ""
 
 
 class Gpu(ClosedModel):
     """Describe the accelerators of one instance type."""
 
     model: str
+    """Key of gpus.yaml, where its rates are known."""
     count: int
     memory_mib: int
     """Memory of one GPU as Kubernetes and Karpenter report it."""
+
+
+class GpuFact(Fact):
+    """State the peak rates of one GPU model."""
+
+    bf16_tflops: float
+    """Dense bf16 TFLOP per second; data sheets often state twice that, with sparsity."""
+    memory_gb_per_s: float
+    nvlink_gb_per_s: float
+    """One direction."""
 
 
 class InstanceFact(Fact):
@@ -209,6 +210,7 @@ class Facts:
     """Give typed access to the tables; one field is one file of ``config/facts``."""
 
     instances: Mapping[str, InstanceFact]
+    gpus: Mapping[str, GpuFact]
     regions: Mapping[str, RegionFact]
     kubernetes: Mapping[str, KubernetesFact]
     operator: Mapping[str, OperatorFact]
@@ -216,6 +218,10 @@ class Facts:
     addon_configuration: Mapping[str, AddonConfigurationFact]
     charts: Mapping[str, ChartFact]
     images: Mapping[str, ImageFact]
+    chart_images: Mapping[str, ChartImageFact]
+    endpoints: Mapping[str, EndpointFact]
+    service_buckets: Mapping[str, ServiceBucketFact]
+    node_labels: Mapping[str, NodeLabelFact]
     lmcache: Mapping[str, LmcacheFact]
     vllm: Mapping[str, VllmFact]
     quotas: Mapping[str, QuotaFact]

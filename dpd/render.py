@@ -9,7 +9,7 @@ from dpd.selection import Selection
 from dpd.spec.catalog import Catalog
 from dpd.spec.deployment import Deployment, build_deployment
 from dpd.spec.environment import Environment
-from dpd.spec.names import tls_bucket_name, weights_bucket_name
+from dpd.spec.names import placement_group_export, tls_bucket_name, weights_bucket_name
 
 # What the account's number is in a template that names no account.
 _ANY_ACCOUNT = "${AWS::AccountId}"
@@ -53,12 +53,21 @@ def render_model(deployment: Deployment) -> tuple[str, list[Finding]]:
 
 
 def bindings(environment: Environment):  # noqa: ANN201
-    """Return the buckets by name."""
+    """Return what the stacks make, by name."""
     from k8s.render import Bindings
 
     account = environment.account or _ANY_ACCOUNT
     return Bindings(
-        weights_bucket=weights_bucket_name(environment.name, account, environment.region),
+        weights_bucket=environment.weights.bucket
+        or weights_bucket_name(environment.name, account, environment.region),
         tls_bucket=environment.operator.tls_bucket
         or tls_bucket_name(environment.name, account, environment.region),
+        placement_group=_placement_group(environment),
     )
+
+
+def _placement_group(environment: Environment) -> str | None:
+    """Return the name of the placement group; one that a stack makes gets its name when it is made."""
+    wanted = environment.network.placement_group
+    made = f"${{{placement_group_export(environment.name)}}}"
+    return {"none": None, "create": made}.get(wanted, wanted)

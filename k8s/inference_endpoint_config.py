@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
+from dpd.spec.guard import DOMAIN_PATTERN
 from k8s.model_source import ModelSourceConfig
 from k8s.part import AbsolutePath, Label, Part, Positive, Text
 from k8s.pd_spec import PdSpec
@@ -70,10 +71,24 @@ class Metrics(Part):
     model_metrics: ModelMetrics
 
 
-class TlsConfig(Part):
-    """Say where the operator stores the certificate that it makes."""
+class CustomCertificateConfig(Part):
+    """Name a certificate of your own, and the one name of it that the endpoint answers to."""
 
-    tls_certificate_output_s3_uri: Annotated[str, Field(pattern=r"^s3://[^/\s]+(/\S*)?$")]
+    acm_arn: Annotated[str, Field(pattern=r"^arn:aws:acm:[a-z0-9-]+:[0-9]{12}:certificate/[a-fA-F0-9-]+$")]
+    domain_name: Annotated[str, Field(pattern=DOMAIN_PATTERN, max_length=253)]
+
+
+class TlsConfig(Part):
+    """Say where the operator stores the certificate that it makes, or which one it takes."""
+
+    tls_certificate_output_s3_uri: Annotated[str, Field(pattern=r"^s3://[^/\s]+(/\S*)?$")] | None = None
+    custom_certificate_config: CustomCertificateConfig | None = None
+
+
+class DnsConfig(Part):
+    """Name the Route 53 zone in which the operator writes the endpoint's record."""
+
+    hosted_zone_id: Annotated[str, Field(pattern=r"^Z[A-Z0-9]+$")]
 
 
 class Tag(Part):
@@ -128,7 +143,14 @@ class Spec(Part):
     load_balancer: LoadBalancer
     metrics: Metrics
     tls_config: TlsConfig
+    dns_config: DnsConfig | None = None
     tags: tuple[Tag, ...] | None = None
+
+    @model_validator(mode="after")
+    def _record_has_a_certificate(self) -> Spec:
+        if self.dns_config and self.tls_config.custom_certificate_config is None:
+            raise ValueError("dnsConfig needs tlsConfig.customCertificateConfig")
+        return self
 
     @model_validator(mode="after")
     def _one_way_to_choose_nodes(self) -> Spec:

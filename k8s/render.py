@@ -18,8 +18,11 @@ from typing import TypedDict
 import yaml
 
 from dpd.spec.deployment import HTTP_PORT, NAMESPACE, Deployment
+from dpd.spec.guard import Endpoint
 from k8s.autoscaling import pd_auto_scaling
 from k8s.inference_endpoint_config import (
+    CustomCertificateConfig,
+    DnsConfig,
     InferenceEndpointConfig,
     IntelligentRoutingSpec,
     KvCacheSpec,
@@ -59,10 +62,14 @@ class _Nodes(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """Name the buckets that only the stacks know; either may be a CloudFormation token."""
+    """Name what only the stacks know; each may be a CloudFormation token.
+
+    ``placement_group`` is that of the environment, None where it has none.
+    """
 
     weights_bucket: str
     tls_bucket: str
+    placement_group: str | None = None
 
 
 def manifests(deployment: Deployment, bindings: Bindings) -> list[Manifest]:
@@ -128,16 +135,32 @@ def _spec(deployment: Deployment, bindings: Bindings) -> Spec:
         invocation_endpoint="v1/completions" if strategy == "kvaware" else "v1/chat/completions",
         model_source_config=_model_source(deployment, bindings),
         worker=worker(deployment),
-        pd_spec=_pd_spec(deployment) if deployment.disaggregated else None,
+        pd_spec=_pd_spec(deployment, bindings) if deployment.disaggregated else None,
         # Adding it to an endpoint that runs is refused, so it is always there.
         intelligent_routing_spec=IntelligentRoutingSpec(enabled=True, routing_strategy=strategy),
         kv_cache_spec=_kv_cache(deployment),
         load_balancer=LoadBalancer(health_check_path=HEALTH_PATH),
         # The default port is 8080, where vLLM does not listen (CRD, metrics.modelMetrics.port).
         metrics=Metrics(enabled=True, model_metrics=ModelMetrics(path="/metrics", port=HTTP_PORT)),
-        tls_config=TlsConfig(tls_certificate_output_s3_uri=f"s3://{bindings.tls_bucket}/certificates"),
+        tls_config=_tls(environment.endpoint, bindings),
+        dns_config=_dns(environment.endpoint),
         tags=tuple(Tag(name=key, value=value) for key, value in sorted(environment.tags.items())) or None,
     )
+
+
+def _tls(endpoint: Endpoint, bindings: Bindings) -> TlsConfig:
+    """Take the certificate of the configuration, else let the operator make one (TLS001 wants both keys)."""
+    if endpoint.certificate_arn and endpoint.domain_name:
+        return TlsConfig(
+            custom_certificate_config=CustomCertificateConfig(
+                acm_arn=endpoint.certificate_arn, domain_name=endpoint.domain_name
+            )
+        )
+    return TlsConfig(tls_certificate_output_s3_uri=f"s3://{bindings.tls_bucket}/certificates")
+
+
+def _dns(endpoint: Endpoint) -> DnsConfig | None:
+    return DnsConfig(hosted_zone_id=endpoint.hosted_zone_id) if endpoint.hosted_zone_id else None
 
 
 def _kv_cache(deployment: Deployment) -> KvCacheSpec:
@@ -158,7 +181,7 @@ def _nodes(deployment: Deployment) -> _Nodes:
     """
     if not deployment.disaggregated:
         return {"node_affinity": _affinity(deployment.role("worker").node_selector)}
-    types = tuple(dict.fromkeys(role.group.instance_type for role in deployment.roles))
+    types = tuple(dict.fromkeys(name for role in deployment.roles for name in role.group.instance_types))
     return {"instance_type": types[0]} if len(types) == 1 else {"instance_types": types}
 
 
@@ -201,7 +224,7 @@ def _model_source(deployment: Deployment, bindings: Bindings) -> ModelSourceConf
     )
 
 
-def _pd_spec(deployment: Deployment) -> PdSpec:
+def _pd_spec(deployment: Deployment, bindings: Bindings) -> PdSpec:
     topology = deployment.model.dpd.topology
     return PdSpec(
         routing_threshold=deployment.model.dpd.routing.threshold_tokens,
@@ -212,7 +235,16 @@ def _pd_spec(deployment: Deployment) -> PdSpec:
         topology_spec=TopologySpec(
             same_az=topology.same_zone,
             availability_zone=topology.availability_zone,
-            placement_group=topology.placement_group,
+            placement_group=_placement_group(topology.placement_group, bindings),
         ),
         auto_scaling_spec=pd_auto_scaling(deployment),
     )
+
+
+def _placement_group(asked: str | None, bindings: Bindings) -> str | None:
+    """Return the group's name; raises ValueError where the environment is asked for one and has none."""
+    if asked != "environment":
+        return asked
+    if bindings.placement_group is None:
+        raise ValueError("the environment has no placement group; see `dpd rules LBL002`")
+    return bindings.placement_group

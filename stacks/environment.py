@@ -15,12 +15,16 @@ from dpd.facts import Facts
 from dpd.spec.catalog import Catalog
 from dpd.spec.deployment import Deployment, build_deployment
 from dpd.spec.environment import Environment
-from dpd.spec.names import model_stack_name, stack_name
+from dpd.spec.names import environment_tags, model_stack_name, stack_name
+from dpd_constructs.cost_tags import tag
+from dpd_constructs.keys import LogGroupStandard
+from stacks.budget import BudgetStack
 from stacks.cluster import ClusterStack
 from stacks.hyperpod import HyperPodStack
 from stacks.model import ModelStack
 from stacks.network import NetworkStack
 from stacks.operator import OperatorStack
+from stacks.security import SecurityStack
 from stacks.weights import WeightsStack
 
 _CDK_JSON = Path(__file__).parent.parent / "cdk.json"
@@ -30,6 +34,8 @@ _CDK_JSON = Path(__file__).parent.parent / "cdk.json"
 class EnvironmentStacks:
     """Hold the stacks of one environment; ``models`` is keyed by the model's Kubernetes name."""
 
+    budget: BudgetStack | None
+    security: SecurityStack
     network: NetworkStack
     weights: WeightsStack
     cluster: ClusterStack
@@ -37,23 +43,41 @@ class EnvironmentStacks:
     operator: OperatorStack
     models: Mapping[str, ModelStack]
 
+    def every(self) -> list[cdk.Stack]:
+        """Return all of them, in an order in which they can be deployed."""
+        first = [self.budget] if self.budget else []
+        made = [self.security, self.network, self.weights, self.cluster, self.hyperpod, self.operator]
+        return [*first, *made, *self.models.values()]
+
 
 def build_environment(
     app: cdk.App, environment: Environment, deployments: Sequence[Deployment], facts: Facts
 ) -> EnvironmentStacks:
     """Add the stacks of ``environment`` to ``app``, in the order in which they can be deployed."""
-    common = _Common(app, environment)
-    network = NetworkStack(**common.of("network"), facts=facts)
-    weights = WeightsStack(**common.of("weights"))
-    cluster = ClusterStack(**common.of("cluster"), facts=facts, network=network.network)
+    plain = _Common(app, environment)
+    budget = BudgetStack(**plain.of("budget"), budget=environment.budget) if environment.budget else None
+    security = SecurityStack(**plain.of("security"))
+    log_groups = LogGroupStandard(security.keys.logs, protected=environment.protected)
+    common = _Common(app, environment, (log_groups,))
+    network = NetworkStack(**common.of("network"), facts=facts, deployments=deployments)
+    weights = WeightsStack(**common.of("weights"), security_stack=security)
+    cluster = ClusterStack(
+        **common.of("cluster"), facts=facts, network=network.network, security_stack=security
+    )
     hyperpod = HyperPodStack(
-        **common.of("hyperpod"), facts=facts, network=network.network, cluster_stack=cluster
+        **common.of("hyperpod"),
+        facts=facts,
+        network=network.network,
+        cluster_stack=cluster,
+        security_stack=security,
     )
     operator = OperatorStack(
         **common.of("operator"),
         facts=facts,
+        network=network.network,
         cluster_stack=cluster,
         hyperpod_stack=hyperpod,
+        security_stack=security,
         weights_bucket=weights.bucket,
         deployments=deployments,
     )
@@ -63,15 +87,15 @@ def build_environment(
             deployment=deployment,
             cluster_stack=cluster,
             operator_stack=operator,
+            network=network.network,
             weights_bucket=weights.bucket,
         )
         for deployment in deployments
     }
-    stacks = EnvironmentStacks(network, weights, cluster, hyperpod, operator, models)
+    stacks = EnvironmentStacks(budget, security, network, weights, cluster, hyperpod, operator, models)
     _order(stacks)
-    for stack in (network, weights, cluster, hyperpod, operator, *models.values()):
-        for key, value in {**environment.tags, "hyperpod-dpd/environment": environment.name}.items():
-            cdk.Tags.of(stack).add(key, value)
+    for stack in stacks.every():
+        tag(stack, environment_tags(environment.name, environment.tags))
     return stacks
 
 
@@ -81,6 +105,8 @@ def _order(stacks: EnvironmentStacks) -> None:
     `cdk destroy` walks the same chain backwards, and a network that goes before its load balancers
     hangs (report P-82).
     """
+    stacks.network.add_stack_dependency(stacks.security, "flow logs are encrypted")
+    stacks.weights.add_stack_dependency(stacks.security, "the weights are encrypted, and accesses logged")
     stacks.cluster.add_stack_dependency(stacks.network, "the cluster stands in the network")
     stacks.hyperpod.add_stack_dependency(stacks.cluster, "HyperPod joins the cluster")
     stacks.operator.add_stack_dependency(stacks.hyperpod, "the add-ons' pods run on HyperPod nodes")
@@ -95,6 +121,7 @@ class _Common:
 
     app: cdk.App
     environment: Environment
+    injectors: tuple[cdk.IPropertyInjector, ...] = ()
 
     def of(self, part: str) -> dict[str, Any]:
         """Return the arguments of the stack of one part."""
@@ -109,6 +136,7 @@ class _Common:
             "environment": self.environment,
             "env": cdk.Environment(account=self.environment.account, region=self.environment.region),
             "termination_protection": self.environment.protected,
+            "property_injectors": list(self.injectors),
         }
 
 

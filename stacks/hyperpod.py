@@ -14,11 +14,15 @@ from dpd.spec.names import cluster_name, lifecycle_bucket_name
 from dpd_constructs.base_chart import BaseChart, BaseChartProps
 from dpd_constructs.buckets import private_bucket
 from dpd_constructs.execution_role import ExecutionRoleProps, HyperPodExecutionRole
+from dpd_constructs.gpu_schedule import GpuSchedule, GpuScheduleProps
 from dpd_constructs.hyperpod_cluster import HyperPodCluster, HyperPodClusterProps
+from dpd_constructs.instance_groups import NodesProps
 from dpd_constructs.lifecycle import LifecycleScripts
-from dpd_constructs.network import Network
+from dpd_constructs.network_parts import NetworkParts
 from dpd_constructs.nodes_ready import NodesReady, NodesReadyProps
+from dpd_constructs.service_log_group import ServiceLogGroup
 from stacks.cluster import ClusterStack
+from stacks.security import SecurityStack
 
 
 class HyperPodStack(cdk.Stack):
@@ -34,21 +38,28 @@ class HyperPodStack(cdk.Stack):
         *,
         environment: Environment,
         facts: Facts,
-        network: Network,
+        network: NetworkParts,
         cluster_stack: ClusterStack,
+        security_stack: SecurityStack,
         **stack: Any,
     ) -> None:
         super().__init__(scope, construct_id, **stack)
         eks_cluster = cluster_stack.cluster
         name = cluster_name(environment.name)
         chart = BaseChart(self, "BaseChart", BaseChartProps(environment, facts, network, eks_cluster))
-        bucket = self._lifecycle_bucket(environment)
+        keys = security_stack.keys
+        bucket = self._lifecycle_bucket(environment, security_stack)
         scripts = LifecycleScripts(self, "LifecycleScripts", bucket=bucket)
         execution_role = HyperPodExecutionRole(
             self,
             "ExecutionRole",
             ExecutionRoleProps(
-                name, eks_cluster.cluster_arn, network.gpu_subnet, network.node_security_group, bucket
+                hyperpod_name=name,
+                eks_cluster_arn=eks_cluster.cluster_arn,
+                subnets=list(dict.fromkeys((network.gpu_subnet, network.system_subnet))),
+                security_groups=network.node_security_groups,
+                lifecycle_bucket=bucket,
+                volumes_key=keys.node_volumes,
             ),
         )
         hyperpod = HyperPodCluster(
@@ -58,10 +69,14 @@ class HyperPodStack(cdk.Stack):
                 name=name,
                 hyperpod=environment.hyperpod,
                 eks_cluster_arn=eks_cluster.cluster_arn,
-                subnet=network.gpu_subnet,
-                security_group=network.node_security_group,
-                execution_role=execution_role.role,
-                lifecycle_s3_uri=scripts.source_s3_uri,
+                nodes=NodesProps(
+                    gpu_subnet=network.gpu_subnet,
+                    system_subnet=network.system_subnet,
+                    security_groups=network.node_security_groups,
+                    execution_role=execution_role.role,
+                    lifecycle_s3_uri=scripts.source_s3_uri,
+                    volumes_key=keys.node_volumes,
+                ),
             ),
         )
         # Without the chart the service refuses the cluster: `missing one or more required
@@ -72,14 +87,39 @@ class HyperPodStack(cdk.Stack):
         self.nodes_ready = NodesReady(
             self, "NodesReady", NodesReadyProps(self.cluster_arn, environment.hyperpod)
         )
+        self._node_logs(environment, security_stack)
+        if environment.schedule is not None:
+            GpuSchedule(
+                self,
+                "Schedule",
+                GpuScheduleProps(
+                    environment=environment,
+                    schedule=environment.schedule,
+                    cluster=self.cluster,
+                    eks_cluster_arn=eks_cluster.cluster_arn,
+                    execution_role=execution_role.role,
+                    volumes_key=keys.node_volumes,
+                ),
+            )
         cdk.CfnOutput(self, "ClusterArn", value=self.cluster_arn)
 
-    def _lifecycle_bucket(self, environment: Environment) -> s3.IBucket:
+    def _node_logs(self, environment: Environment, security_stack: SecurityStack) -> None:
+        """Take over the log group of the nodes, whose name holds the cluster's id."""
+        cluster_id = cdk.Fn.select(1, cdk.Fn.split("/", self.cluster_arn))
+        ServiceLogGroup(
+            self,
+            "NodeLogs",
+            name=f"/aws/sagemaker/Clusters/{cluster_name(environment.name)}/{cluster_id}",
+            key=security_stack.keys.logs,
+            protected=environment.protected,
+        )
+
+    def _lifecycle_bucket(self, environment: Environment, security_stack: SecurityStack) -> s3.IBucket:
         if environment.hyperpod.lifecycle_bucket:
             return s3.Bucket.from_bucket_name(self, "LifecycleBucket", environment.hyperpod.lifecycle_bucket)
         return private_bucket(
             self,
             "LifecycleBucket",
             bucket_name=lifecycle_bucket_name(environment.name, self.account, environment.region),
-            protected=environment.protected,
+            standard=security_stack.buckets,
         )

@@ -11,6 +11,7 @@ from constructs import Construct
 
 from dpd.spec.deployment import Deployment
 from dpd.spec.environment import Environment
+from dpd_constructs.network_parts import NetworkParts
 from k8s.render import Bindings, manifests
 from stacks.cluster import ClusterStack
 from stacks.operator import OperatorStack
@@ -32,6 +33,7 @@ class ModelStack(cdk.Stack):
         deployment: Deployment,
         cluster_stack: ClusterStack,
         operator_stack: OperatorStack,
+        network: NetworkParts,
         weights_bucket: s3.IBucket,
         **stack: Any,
     ) -> None:
@@ -39,7 +41,9 @@ class ModelStack(cdk.Stack):
         # CloudFormation refuses to delete an export that is in use, so the operator cannot go before
         # the endpoints that only it can clean up.
         cdk.CfnOutput(self, "OperatorCrd", value=f"pdSpec is of type {operator_stack.crd_ready}")
-        bindings = Bindings(weights_bucket.bucket_name, operator_stack.tls_bucket_name)
+        bindings = Bindings(
+            weights_bucket.bucket_name, operator_stack.tls_bucket_name, network.placement_group_name
+        )
         before: eks.KubernetesManifest | None = None
         for manifest in manifests(deployment, bindings):
             shared = manifest["kind"] == "Namespace"

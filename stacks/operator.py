@@ -13,15 +13,20 @@ from dpd.facts import Facts
 from dpd.spec.deployment import Deployment
 from dpd.spec.environment import Environment
 from dpd.spec.names import tls_bucket_name
-from dpd_constructs.addons import OperatorDependencies, OperatorDependenciesProps
+from dpd_constructs.addons import DEPENDENCY_ADDONS, OperatorDependencies, OperatorDependenciesProps
+from dpd_constructs.addons_active import AddonsActive, AddonsActiveProps
 from dpd_constructs.buckets import private_bucket
-from dpd_constructs.operator_addon import InferenceOperator, InferenceOperatorProps
+from dpd_constructs.devices_ready import DevicesReady, DevicesReadyProps
+from dpd_constructs.eks_cluster import BASE_ADDONS
+from dpd_constructs.network_parts import NetworkParts
+from dpd_constructs.operator_addon import OPERATOR_ADDON, InferenceOperator, InferenceOperatorProps
 from stacks.cluster import ClusterStack
 from stacks.hyperpod import HyperPodStack
+from stacks.security import SecurityStack
 
 
 class OperatorStack(cdk.Stack):
-    """Hold the operator: nodes, then what it depends on, then the operator, then its CRD.
+    """Hold the operator: nodes, then what it depends on, then the operator, then the proof that all serve.
 
     Attributes: ``crd_ready`` (token), ``tls_bucket_name``.
     """
@@ -33,14 +38,17 @@ class OperatorStack(cdk.Stack):
         *,
         environment: Environment,
         facts: Facts,
+        network: NetworkParts,
         cluster_stack: ClusterStack,
         hyperpod_stack: HyperPodStack,
+        security_stack: SecurityStack,
         weights_bucket: s3.IBucket,
         deployments: Sequence[Deployment],
         **stack: Any,
     ) -> None:
         super().__init__(scope, construct_id, **stack)
-        self.tls_bucket_name = self._tls_bucket_name(environment)
+        tls_bucket = self._tls_bucket(environment, security_stack)
+        self.tls_bucket_name = tls_bucket.bucket_name
         dependencies = OperatorDependencies(
             self,
             "Dependencies",
@@ -62,21 +70,32 @@ class OperatorStack(cdk.Stack):
                 cluster=cluster_stack.cluster,
                 oidc_provider=cluster_stack.oidc_provider,
                 hyperpod_cluster_arn=hyperpod_stack.cluster_arn,
-                tls_bucket_name=self.tls_bucket_name,
+                tls_bucket=tls_bucket,
             ),
         )
         operator.addon.node.add_dependency(dependencies)
         self.crd_ready = operator.crd_ready
+        # Both run beside other things: devices are counted while add-ons are installed.
+        made_here = BASE_ADDONS if environment.kubernetes.existing is None else ()
+        active = AddonsActive(
+            self,
+            "AddonsActive",
+            AddonsActiveProps(cluster_stack.cluster, (*made_here, *DEPENDENCY_ADDONS, OPERATOR_ADDON)),
+        )
+        active.resource.node.add_dependency(operator.addon)
+        DevicesReady(
+            self, "DevicesReady", DevicesReadyProps(environment, facts, cluster_stack.cluster, network)
+        )
 
-    def _tls_bucket_name(self, environment: Environment) -> str:
+    def _tls_bucket(self, environment: Environment, security_stack: SecurityStack) -> s3.IBucket:
         if environment.operator.tls_bucket:
-            return environment.operator.tls_bucket
+            return s3.Bucket.from_bucket_name(self, "TlsBucket", environment.operator.tls_bucket)
         return private_bucket(
             self,
             "TlsBucket",
             bucket_name=tls_bucket_name(environment.name, self.account, environment.region),
-            protected=environment.protected,
-        ).bucket_name
+            standard=security_stack.buckets,
+        )
 
 
 def _weights_prefixes(deployments: Sequence[Deployment]) -> list[str]:

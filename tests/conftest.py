@@ -29,10 +29,10 @@ def facts(catalog: Catalog) -> Facts:
 
 
 @pytest.fixture(scope="session")
-def environment_stacks(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Templates:
-    """Return the templates of every HyperPod environment, as environment -> stack suffix -> template.
+def environment_app(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return one synthesised App with every HyperPod environment.
 
-    One App for the whole session, without CDK's own validation: another test runs the native engine.
+    One for the whole session, without CDK's own validation: another test runs the native engine.
     """
     # Here, so that tests of the pure core need no Node.js.
     from dpd.nodejs import use_bundled_node
@@ -40,19 +40,30 @@ def environment_stacks(catalog: Catalog, tmp_path_factory: pytest.TempPathFactor
     use_bundled_node()
     from stacks.environment import add_environments, new_app
 
-    names = [
-        name
-        for name, loaded in catalog.environments.items()
-        if loaded.value is not None and loaded.value.backend == "hyperpod"
-    ]
     app = new_app(tmp_path_factory.mktemp("cdk.out"), builtin_cloud_formation_validation=False)
-    add_environments(app, catalog, names)
-    stacks = app.synth().stacks
+    add_environments(app, catalog, hyperpod_environments(catalog))
+    app.synth()
+    return app
+
+
+@pytest.fixture(scope="session")
+def environment_stacks(catalog: Catalog, environment_app: Any) -> Templates:
+    """Return the templates of every HyperPod environment, as environment -> stack suffix -> template."""
+    stacks = environment_app.synth().stacks
     return {
         name: {
             stack.stack_name.removeprefix(f"dpd-{name}-"): stack.template
             for stack in stacks
             if stack.stack_name.startswith(f"dpd-{name}-")
         }
-        for name in names
+        for name in hyperpod_environments(catalog)
     }
+
+
+def hyperpod_environments(catalog: Catalog) -> list[str]:
+    """Return the names of the environments that have stacks."""
+    return [
+        name
+        for name, loaded in catalog.environments.items()
+        if loaded.value is not None and loaded.value.backend == "hyperpod"
+    ]

@@ -17,11 +17,14 @@ from constructs import Construct
 from dpd.facts import AddonFact, Facts
 from dpd.spec.environment import Environment
 from dpd_constructs.irsa import IrsaRole, IrsaRoleProps
+from dpd_constructs.keys import through_s3
+from dpd_constructs.reasons import wildcard
 
 CERT_MANAGER: Final = "cert-manager"
 S3_CSI: Final = "aws-mountpoint-s3-csi-driver"
 FSX_CSI: Final = "aws-fsx-csi-driver"
 METRICS_SERVER: Final = "metrics-server"
+DEPENDENCY_ADDONS: Final = (CERT_MANAGER, S3_CSI, FSX_CSI, METRICS_SERVER)
 
 # AWS waits six minutes for cert-manager before it installs the operator
 # (aws/sagemaker-hyperpod-cluster-setup, inference operator template); images may still be pulled.
@@ -49,7 +52,7 @@ class OperatorDependenciesProps:
 
     environment: Environment
     facts: Facts
-    cluster: eks.Cluster
+    cluster: eks.ICluster
     oidc_provider: iam.IOpenIdConnectProvider
     weights_bucket: s3.IBucket
     weights_prefixes: Sequence[str]
@@ -67,22 +70,30 @@ class OperatorDependencies(Construct):
         super().__init__(scope, construct_id)
         self._props = props
         cert_manager = self._addon("CertManager", CERT_MANAGER)
-        self._addon("S3Csi", S3_CSI, role=self._role("S3CsiRole", S3_CSI, self._read_weights()))
-        self._addon("FsxCsi", FSX_CSI, role=self._role("FsxCsiRole", FSX_CSI, self._find_file_systems()))
+        self._addon("S3Csi", S3_CSI, self._read_weights())
+        self._addon("FsxCsi", FSX_CSI, self._find_file_systems())
         self._addon("MetricsServer", METRICS_SERVER)
         webhook = eks.KubernetesObjectValue(
             self,
             "CertManagerWebhook",
-            cluster=props.cluster,  # pyright: ignore[reportArgumentType] - jsii types
+            cluster=props.cluster,
             object_type="deployment",
             object_name="cert-manager-webhook",
             object_namespace=props.facts.addons[CERT_MANAGER].namespace,
             json_path=".status.availableReplicas",
             timeout=cdk.Duration.minutes(_WEBHOOK_WAIT_MINUTES),
         )
-        webhook.node.add_dependency(cert_manager)
+        if cert_manager is not None:
+            webhook.node.add_dependency(cert_manager)
 
-    def _addon(self, construct_id: str, name: str, *, role: iam.Role | None = None) -> eks_v1.CfnAddon:
+    def _addon(
+        self, construct_id: str, name: str, statements: Sequence[iam.PolicyStatement] = ()
+    ) -> eks_v1.CfnAddon | None:
+        """Install an add-on; None where an existing cluster has it, which then keeps its own role."""
+        existing = self._props.environment.kubernetes.existing
+        if existing is not None and name in existing.addons:
+            return None
+        role = self._role(f"{construct_id}Role", name, statements) if statements else None
         return eks_v1.CfnAddon(
             self,
             construct_id,
@@ -111,17 +122,21 @@ class OperatorDependencies(Construct):
         folders = [bucket.arn_for_objects(f"{name.rstrip('/')}/*") for name in self._props.weights_prefixes]
         statements = [iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn])]
         if folders:
-            statements.append(iam.PolicyStatement(actions=["s3:GetObject"], resources=folders))
+            files = "The files of a model are named by whoever uploads them, below its own prefix."
+            statements.append(
+                wildcard("ModelFolders", files, actions=["s3:GetObject"], resources=folders),
+            )
+            statements += through_s3(bucket.encryption_key, Stack.of(self), "kms:Decrypt")
         return statements
 
     def _find_file_systems(self) -> Sequence[iam.PolicyStatement]:
         """Let existing file systems be found; the full access of AWS's guide could delete them."""
         stack = Stack.of(self)
         return [
-            iam.PolicyStatement(
-                # `*`: FSx has no resource type for the call.
+            wildcard(
+                "FindFileSystems",
+                "FSx has no resource type for reading its list.",
                 actions=["fsx:DescribeFileSystems"],
-                resources=["*"],
                 conditions={"StringEquals": {"aws:RequestedRegion": stack.region}},
             )
         ]

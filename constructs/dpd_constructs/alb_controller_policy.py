@@ -14,6 +14,8 @@ from typing import Final
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 
+from dpd_constructs.reasons import wildcard
+
 _TAG: Final = "elbv2.k8s.aws/cluster"
 _TAGGED: Final = {"Null": {f"aws:ResourceTag/{_TAG}": "false"}}
 _TAGGING: Final = {"Null": {f"aws:RequestTag/{_TAG}": "false"}}
@@ -21,6 +23,14 @@ _TAGGING: Final = {"Null": {f"aws:RequestTag/{_TAG}": "false"}}
 _RETAGGING: Final = {
     "Null": {f"aws:RequestTag/{_TAG}": "true", f"aws:ResourceTag/{_TAG}": "false"},
 }
+
+_BY_TAG: Final = (
+    "The controller names what it makes; the condition holds it to what carries the tag of a cluster."
+)
+# Neither of its two statements demands the cluster tag.
+_BY_BALANCER: Final = (
+    "A listener is made on a load balancer, which has the cluster tag, and its rules hang on the listener."
+)
 
 _READ: Final = (
     "ec2:DescribeAccountAttributes",
@@ -80,11 +90,15 @@ def alb_controller_statements(stack: Stack, *, vpc_arn: str) -> dict[str, Sequen
 
 def _read(stack: Stack) -> list[iam.PolicyStatement]:
     return [
-        # `*`: reading names no resource.
-        iam.PolicyStatement(actions=list(_READ), resources=["*"]),
-        # `*`: a web ACL or a protection may be anywhere in the account, and Shield is global.
-        iam.PolicyStatement(actions=list(_PROTECTION), resources=["*"]),
-        iam.PolicyStatement(
+        wildcard("ReadBalancers", "Reading names no resource.", actions=_READ),
+        wildcard(
+            "ReadProtection",
+            "A web ACL or a protection may be anywhere in the account, and Shield is global.",
+            actions=_PROTECTION,
+        ),
+        wildcard(
+            "ServiceLinkedRole",
+            "The name of the role is the service's business; the condition names the service.",
             actions=["iam:CreateServiceLinkedRole"],
             resources=[
                 f"arn:{stack.partition}:iam::{stack.account}:role/aws-service-role/"
@@ -98,35 +112,57 @@ def _read(stack: Stack) -> list[iam.PolicyStatement]:
 def _security_groups(stack: Stack, vpc_arn: str) -> list[iam.PolicyStatement]:
     groups = f"arn:{stack.partition}:ec2:{stack.region}:{stack.account}:security-group/*"
     return [
-        # The controller also opens the nodes' group, which it did not make and which has no tag.
-        iam.PolicyStatement(
+        wildcard(
+            "OpenGroups",
+            "The controller also opens the nodes' group, which it did not make and which has no tag; "
+            "the condition names the VPC.",
             actions=["ec2:AuthorizeSecurityGroupIngress", "ec2:RevokeSecurityGroupIngress"],
             resources=[groups],
             conditions={"ArnEquals": {"ec2:Vpc": vpc_arn}},
         ),
-        # The group is new, so it can be held only by the VPC that it is made in.
-        iam.PolicyStatement(actions=["ec2:CreateSecurityGroup"], resources=[groups, vpc_arn]),
-        iam.PolicyStatement(
+        wildcard(
+            "MakeGroups",
+            "A group is new, so it can be held only by the VPC that it is made in.",
+            actions=["ec2:CreateSecurityGroup"],
+            resources=[groups, vpc_arn],
+        ),
+        wildcard(
+            "TagNewGroups",
+            _BY_TAG,
             actions=["ec2:CreateTags"],
             resources=[groups],
             conditions={"StringEquals": {"ec2:CreateAction": "CreateSecurityGroup"}, **_TAGGING},
         ),
-        iam.PolicyStatement(
-            actions=["ec2:CreateTags", "ec2:DeleteTags"], resources=[groups], conditions=_RETAGGING
+        wildcard(
+            "RetagGroups",
+            _BY_TAG,
+            actions=["ec2:CreateTags", "ec2:DeleteTags"],
+            resources=[groups],
+            conditions=_RETAGGING,
         ),
-        iam.PolicyStatement(actions=["ec2:DeleteSecurityGroup"], resources=[groups], conditions=_TAGGED),
+        wildcard(
+            "DeleteGroups",
+            _BY_TAG,
+            actions=["ec2:DeleteSecurityGroup"],
+            resources=[groups],
+            conditions=_TAGGED,
+        ),
     ]
 
 
 def _load_balancers(stack: Stack) -> list[iam.PolicyStatement]:
     balancers, targets = _elb(stack, "loadbalancer/app"), _elb(stack, "targetgroup")
     return [
-        iam.PolicyStatement(
+        wildcard(
+            "MakeBalancers",
+            _BY_TAG,
             actions=["elasticloadbalancing:CreateLoadBalancer", "elasticloadbalancing:CreateTargetGroup"],
             resources=[balancers, targets],
             conditions=_TAGGING,
         ),
-        iam.PolicyStatement(
+        wildcard(
+            "TagNewBalancers",
+            _BY_TAG,
             actions=["elasticloadbalancing:AddTags"],
             resources=[balancers, targets],
             conditions={
@@ -136,12 +172,16 @@ def _load_balancers(stack: Stack) -> list[iam.PolicyStatement]:
                 **_TAGGING,
             },
         ),
-        iam.PolicyStatement(
+        wildcard(
+            "RetagBalancers",
+            _BY_TAG,
             actions=["elasticloadbalancing:AddTags", "elasticloadbalancing:RemoveTags"],
             resources=[balancers, targets],
             conditions=_RETAGGING,
         ),
-        iam.PolicyStatement(
+        wildcard(
+            "ChangeBalancers",
+            _BY_TAG,
             actions=[
                 "elasticloadbalancing:DeleteLoadBalancer",
                 "elasticloadbalancing:DeleteTargetGroup",
@@ -156,7 +196,9 @@ def _load_balancers(stack: Stack) -> list[iam.PolicyStatement]:
             resources=[balancers, targets],
             conditions=_TAGGED,
         ),
-        iam.PolicyStatement(
+        wildcard(
+            "ChangeTargets",
+            _BY_TAG,
             actions=[
                 "elasticloadbalancing:DeregisterTargets",
                 "elasticloadbalancing:RegisterTargets",
@@ -171,9 +213,9 @@ def _listeners(stack: Stack) -> list[iam.PolicyStatement]:
     balancers = _elb(stack, "loadbalancer/app")
     listeners, rules = _elb(stack, "listener/app"), _elb(stack, "listener-rule/app")
     return [
-        # Neither of the two demands the cluster tag: a listener is made on a load balancer that has
-        # it, and its rules hang on the listener.
-        iam.PolicyStatement(
+        wildcard(
+            "ChangeListeners",
+            _BY_BALANCER,
             actions=[
                 "elasticloadbalancing:AddListenerCertificates",
                 "elasticloadbalancing:AddTags",
@@ -189,7 +231,9 @@ def _listeners(stack: Stack) -> list[iam.PolicyStatement]:
             ],
             resources=[listeners, rules],
         ),
-        iam.PolicyStatement(
+        wildcard(
+            "MakeListeners",
+            _BY_BALANCER,
             actions=["elasticloadbalancing:CreateListener", "elasticloadbalancing:SetWebAcl"],
             resources=[balancers],
         ),

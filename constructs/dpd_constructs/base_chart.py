@@ -22,10 +22,12 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from dpd.facts import Facts
+from dpd.spec.base_chart import chart_pin
 from dpd.spec.environment import Environment
 from dpd_constructs.base_chart_values import base_chart_values
+from dpd_constructs.cluster_access import administrator
 from dpd_constructs.kubectl import kubectl_layer
-from dpd_constructs.network import Network
+from dpd_constructs.network_parts import NetworkParts
 from dpd_constructs.waiter import Waiter, WaiterProps
 
 _SCRIPTS: Final = Path(__file__).parent / "base_chart_scripts"
@@ -42,8 +44,8 @@ class BaseChartProps:
 
     environment: Environment
     facts: Facts
-    network: Network
-    cluster: eks.Cluster
+    network: NetworkParts
+    cluster: eks.ICluster
 
 
 class BaseChart(Construct):
@@ -54,12 +56,7 @@ class BaseChart(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, props: BaseChartProps) -> None:
         super().__init__(scope, construct_id)
-        self._log = logs.LogGroup(
-            self,
-            "Log",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
+        self._log = logs.LogGroup(self, "Log")
         # A layer of its own: every change makes a new version, and CloudFormation refuses to change
         # a value that another stack imports.
         tools = kubectl_layer(
@@ -68,8 +65,11 @@ class BaseChart(Construct):
         role = self._role(props, tools)
         project = self._project(props, tools, role)
         release = self._release(props, project)
+        # The chart creates cluster roles, bindings and namespaces; Kubernetes lets nobody grant more than
+        # they hold, and only an administrator holds everything that the chart grants.
+        access = administrator(self, "Access", cluster=props.cluster, principal_arn=role.role_arn)
         # Deletion runs a build as well, so the build and its rights must outlive the release.
-        release.node.add_dependency(project, role, self._cluster_access(props, role))
+        release.node.add_dependency(project, role, access)
         resource = cast("cdk.CustomResource", release.node.find_child("Resource"))
         cdk.CfnOutput(self, "ArchiveSha256", value=resource.get_att_string("ARCHIVE_SHA256_MEASURED"))
 
@@ -88,6 +88,11 @@ class BaseChart(Construct):
         role.add_to_policy(
             iam.PolicyStatement(actions=["lambda:GetLayerVersion"], resources=[tools.layer_version_arn])
         )
+        mirrored = props.environment.mirrored_chart
+        if mirrored is not None:
+            # This one object; its name holds the digest of its content.
+            arn = f"arn:{cdk.Stack.of(self).partition}:s3:::{mirrored.uri.removeprefix('s3://')}"
+            role.add_to_policy(iam.PolicyStatement(actions=["s3:GetObject"], resources=[arn]))
         return role
 
     def _project(
@@ -120,28 +125,10 @@ class BaseChart(Construct):
             grant_report_group_permissions=False,
             # The API endpoint is private; EKS's own group lets its members reach it.
             vpc=props.network.vpc,
-            subnet_selection=ec2.SubnetSelection(subnets=props.network.control_plane_subnets),
+            subnet_selection=ec2.SubnetSelection(subnets=list(props.network.control_plane_subnets)),
             security_groups=[props.cluster.cluster_security_group],
             timeout=cdk.Duration.minutes(_BUILD_MINUTES),
             queued_timeout=cdk.Duration.minutes(_QUEUE_MINUTES),
-        )
-
-    def _cluster_access(self, props: BaseChartProps, role: iam.Role) -> eks.AccessEntry:
-        """Make the build an administrator of the cluster.
-
-        The chart creates cluster roles, bindings and namespaces; Kubernetes lets nobody grant more
-        than they hold, and only this policy holds everything that the chart grants.
-        """
-        return eks.AccessEntry(
-            self,
-            "Access",
-            cluster=props.cluster,  # pyright: ignore[reportArgumentType] - jsii types
-            principal=role.role_arn,
-            access_policies=[
-                eks.AccessPolicy.from_access_policy_name(
-                    "AmazonEKSClusterAdminPolicy", access_scope_type=eks.AccessScopeType.CLUSTER
-                )
-            ],
         )
 
     def _release(self, props: BaseChartProps, project: codebuild.Project) -> Waiter:
@@ -166,15 +153,13 @@ class BaseChart(Construct):
 def _variables(props: BaseChartProps) -> dict[str, str]:
     """Return what the build depends on; a change of any of it upgrades the release."""
     environment, chart = props.environment, props.facts.charts["hyperpod-base"]
-    hyperpod = environment.hyperpod
-    # The digest in the facts belongs to the commit in the facts.
-    known = chart.archive_sha256 if hyperpod.chart_commit in {None, chart.commit} else None
-    values = base_chart_values(environment.region, props.facts)
+    pin, mirrored = chart_pin(environment, props.facts), environment.mirrored_chart
+    values = base_chart_values(environment, props.facts)
     return {
-        "REPOSITORY": chart.repository,
-        "COMMIT": hyperpod.chart_commit or chart.commit,
-        "FOLDER": chart.folder,
-        "ARCHIVE_SHA256": hyperpod.chart_archive_sha256 or known or "",
+        "REPOSITORY": mirrored.uri if mirrored else pin.repository,
+        "COMMIT": pin.commit,
+        "FOLDER": pin.folder,
+        "ARCHIVE_SHA256": mirrored.sha256 if mirrored else pin.archive_sha256,
         "RELEASE": chart.release,
         "NAMESPACE": chart.namespace,
         "VALUES": json.dumps(values, separators=(",", ":"), sort_keys=True),

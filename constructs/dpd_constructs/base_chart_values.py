@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from dpd.facts import Facts
+from dpd.spec.environment import Environment
 
 
-def base_chart_values(region: str, facts: Facts) -> dict[str, object]:
+def base_chart_values(environment: Environment, facts: Facts) -> dict[str, object]:
     """Return the chart's values; every switch is set, so that a new default changes nothing.
 
     Names of the switches: `condition` of each dependency in Chart.yaml of aws/sagemaker-hyperpod-cli,
     helm_chart/HyperPodHelmChart, commit 067d658b.
     """
+    values = _switches(environment, facts)
+    for row in facts.chart_images.values():
+        copy = environment.mirrored_image(row.reference)
+        if copy is not None:
+            repository, _, tag = copy.reference.partition(":")
+            _set(values, row.repository_key, repository)
+            # The charts join repository and tag with a colon, so that a digest may follow the tag.
+            _set(values, row.tag_key, tag)
+    return values
+
+
+def _set(values: dict[str, object], key: str, value: str) -> None:
+    *parents, last = key.split(".")
+    for part in parents:
+        values = cast("dict[str, object]", values.setdefault(part, {}))
+    values[last] = value
+
+
+def _switches(environment: Environment, facts: Facts) -> dict[str, object]:
     on, off = {"enabled": True}, {"enabled": False}
     gpu_types = sorted(name for name, row in facts.instances.items() if row.gpu_count)
     efa_types = sorted(name for name, row in facts.instances.items() if row.efa_devices)
     return {
         # Without a region the agent's image comes from a fixed one, which may be far away or closed.
-        "health-monitoring-agent": {**on, "region": region},
+        "health-monitoring-agent": {**on, "region": environment.region},
         # Node repair and patching look for these.
         "deep-health-check": on,
         "job-auto-restart": on,

@@ -14,8 +14,10 @@ from constructs import Construct
 from dpd.facts import Facts
 from dpd.spec.environment import Environment
 from dpd.spec.names import cluster_name
+from dpd_constructs.cluster_access import administrators
 from dpd_constructs.kubectl import kubectl_layer
-from dpd_constructs.network import Network
+from dpd_constructs.network_parts import NetworkParts
+from dpd_constructs.service_log_group import ServiceLogGroup
 
 BASE_ADDONS: Final = ("vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent")
 _EVERY_LOG: Final = (
@@ -33,7 +35,8 @@ class EksClusterProps:
 
     environment: Environment
     facts: Facts
-    network: Network
+    network: NetworkParts
+    logs_key: kms.IKey | None = None
 
 
 class EksCluster(Construct):
@@ -57,7 +60,7 @@ class EksCluster(Construct):
             vpc=network.vpc,
             vpc_subnets=[subnets],
             # The nodes' group on the control plane's interfaces lets both sides reach each other.
-            security_group=network.node_security_group,
+            security_group=network.node_security_groups[0],
             endpoint_access=_endpoint_access(environment),
             default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
             default_capacity=0,
@@ -69,11 +72,19 @@ class EksCluster(Construct):
                 private_subnets=network.control_plane_subnets,
             ),
         )
+        logs = ServiceLogGroup(
+            self,
+            "Logs",
+            name=f"/aws/eks/{cluster_name(environment.name)}/cluster",
+            key=props.logs_key,
+            protected=environment.protected,
+        )
+        self.cluster.node.find_child("Resource").node.add_dependency(logs)
         # The subnets carry the load balancers' tags already; CDK cannot see that on imported ones.
         cdk.Annotations.of(self.cluster).acknowledge_warning("@aws-cdk/aws-eks:clusterMustManuallyTagSubnet")
         self.oidc_provider = self.cluster.open_id_connect_provider
         self._addons(environment, props.facts)
-        self._administrators(environment)
+        administrators(self, cluster=self.cluster, environment=environment)  # pyright: ignore[reportArgumentType] - jsii types
 
     def _secrets_key(self, environment: Environment) -> kms.Key:
         retained = cdk.RemovalPolicy.RETAIN if environment.protected else cdk.RemovalPolicy.DESTROY
@@ -97,30 +108,6 @@ class EksCluster(Construct):
                 # EKS has installed self-managed copies of three of them; the add-on takes them over.
                 resolve_conflicts="OVERWRITE",
             )
-
-
-    def _administrators(self, environment: Environment) -> None:
-        """Let people in: EKS knows only the principals of its access entries."""
-        for arn in environment.kubernetes.admin_arns:
-            # The name keeps the id the same when the list is sorted otherwise.
-            eks.AccessEntry(
-                self,
-                f"Admin-{arn.rpartition(':')[2].replace('/', '-')}",
-                cluster=self.cluster,
-                principal=arn,
-                access_policies=[
-                    eks.AccessPolicy.from_access_policy_name(
-                        "AmazonEKSClusterAdminPolicy", access_scope_type=eks.AccessScopeType.CLUSTER
-                    )
-                ],
-            )
-        region = cdk.Stack.of(self).region
-        cdk.CfnOutput(
-            self,
-            "Kubeconfig",
-            value=f"aws eks update-kubeconfig --region {region} --name {cluster_name(environment.name)}",
-            description="For a principal of kubernetes.admin_arns, from inside the VPC",
-        )
 
 
 def _endpoint_access(environment: Environment) -> eks.EndpointAccess:

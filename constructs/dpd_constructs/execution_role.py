@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+
+from dpd_constructs.keys import through_s3, volume_grants
+from dpd_constructs.reasons import wildcard
 
 
 @dataclass(frozen=True)
@@ -18,9 +22,10 @@ class ExecutionRoleProps:
 
     hyperpod_name: str
     eks_cluster_arn: str
-    subnet: ec2.ISubnet
-    security_group: ec2.ISecurityGroup
+    subnets: Sequence[ec2.ISubnet]
+    security_groups: Sequence[ec2.ISecurityGroup]
     lifecycle_bucket: s3.IBucket
+    volumes_key: kms.IKey | None
 
 
 class HyperPodExecutionRole(Construct):
@@ -58,23 +63,32 @@ class HyperPodExecutionRole(Construct):
 
     def _network(self) -> Sequence[iam.PolicyStatement]:
         interfaces = self._arn("ec2", "network-interface/*")
-        subnet = self._arn("ec2", f"subnet/{self._props.subnet.subnet_id}")
-        group = self._arn("ec2", f"security-group/{self._props.security_group.security_group_id}")
-        # The instances belong to an account of the service, so their account is open.
+        subnets = [self._arn("ec2", f"subnet/{subnet.subnet_id}") for subnet in self._props.subnets]
+        groups = [
+            self._arn("ec2", f"security-group/{group.security_group_id}")
+            for group in self._props.security_groups
+        ]
         instances = self._arn("ec2", "instance/*", account="*")
         return [
-            iam.PolicyStatement(
-                actions=["ec2:CreateNetworkInterface"], resources=[interfaces, subnet, group]
+            wildcard(
+                "MakeInterfaces",
+                "An interface has no id before it is made; subnet and groups are named.",
+                actions=["ec2:CreateNetworkInterface"],
+                resources=[interfaces, *subnets, *groups],
             ),
-            iam.PolicyStatement(
+            wildcard(
+                "AttachInterfaces",
+                "Interfaces are made at run time, and the instances belong to an account of the service.",
                 actions=[
                     "ec2:AttachNetworkInterface",
                     "ec2:DetachNetworkInterface",
                     "ec2:ModifyNetworkInterfaceAttribute",
                 ],
-                resources=[interfaces, instances, group],
+                resources=[interfaces, instances, *groups],
             ),
-            iam.PolicyStatement(
+            wildcard(
+                "UseInterfaces",
+                "The interfaces of nodes are made at run time.",
                 actions=[
                     "ec2:AssignPrivateIpAddresses",
                     "ec2:CreateNetworkInterfacePermission",
@@ -84,8 +98,9 @@ class HyperPodExecutionRole(Construct):
                 ],
                 resources=[interfaces],
             ),
-            # `*`: EC2 names no resource type for reading, nor for taking an interface permission back.
-            iam.PolicyStatement(
+            wildcard(
+                "ReadNetwork",
+                "EC2 names no resource type for reading, nor for taking an interface permission back.",
                 actions=[
                     "ec2:DeleteNetworkInterfacePermission",
                     "ec2:DescribeDhcpOptions",
@@ -97,25 +112,28 @@ class HyperPodExecutionRole(Construct):
                     "ec2:DescribeTags",
                     "ec2:DescribeVpcs",
                 ],
-                resources=["*"],
                 conditions={"StringEquals": {"aws:RequestedRegion": self._stack.region}},
             ),
         ]
 
     def _images(self) -> Sequence[iam.PolicyStatement]:
         return [
-            iam.PolicyStatement(
+            wildcard(
+                "PullImages",
+                "Accounts of AWS serve the operator and the add-ons, and a model's image may lie in any "
+                "account and region that lets this one pull.",
                 actions=[
                     "ecr:BatchCheckLayerAvailability",
                     "ecr:BatchGetImage",
                     "ecr:GetDownloadUrlForLayer",
                 ],
-                # Accounts of AWS serve the operator and the add-ons, and a model's image may lie in
-                # any account and region that lets this one pull.
                 resources=[f"arn:{self._stack.partition}:ecr:*:*:repository/*"],
             ),
-            # `*`: a registry token belongs to no repository.
-            iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),
+            wildcard(
+                "LogInToRegistries",
+                "A registry token belongs to no repository.",
+                actions=["ecr:GetAuthorizationToken"],
+            ),
         ]
 
     def _cluster(self) -> Sequence[iam.PolicyStatement]:
@@ -126,15 +144,26 @@ class HyperPodExecutionRole(Construct):
             ),
             # The VPC CNI attaches further interfaces of a HyperPod node through SageMaker
             # (aws/amazon-vpc-cni-k8s#3874).
-            iam.PolicyStatement(
+            wildcard(
+                "AttachThroughSageMaker",
+                "The cluster's id is known only after the cluster has been made with this role.",
                 actions=["sagemaker:AttachClusterNodeNetworkInterface"],
                 resources=[self._arn("sagemaker", "cluster/*")],
             ),
-            # Rolling updates of a group stop on an alarm.
-            iam.PolicyStatement(
-                actions=["cloudwatch:DescribeAlarms"], resources=[self._arn("cloudwatch", "alarm:*")]
+            wildcard(
+                "ReadAlarms",
+                "Rolling updates stop on alarms that whoever starts the update names.",
+                actions=["cloudwatch:DescribeAlarms"],
+                resources=[self._arn("cloudwatch", "alarm:*")],
             ),
             iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn]),
             # Objects, not the bucket: the bucket's ARN alone grants no read (awsome-distributed-ai#1045).
-            iam.PolicyStatement(actions=["s3:GetObject"], resources=[bucket.arn_for_objects("lifecycle/*")]),
+            wildcard(
+                "ReadScripts",
+                "The folder of a script names its content, which changes.",
+                actions=["s3:GetObject"],
+                resources=[bucket.arn_for_objects("lifecycle/*")],
+            ),
+            *through_s3(bucket.encryption_key, self._stack, "kms:Decrypt"),
+            *volume_grants(self._props.volumes_key),
         ]

@@ -6,10 +6,13 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import aws_iam as iam
+from aws_cdk import Stack
 from aws_cdk import aws_s3 as s3
 from aws_cdk import custom_resources as cr
 from constructs import Construct
+
+from dpd_constructs.keys import through_s3
+from dpd_constructs.reasons import wildcard
 
 ON_CREATE: Final = "on_create.sh"
 """Entry point, by the name that every instance group states."""
@@ -44,6 +47,8 @@ class LifecycleScripts(Construct):
             physical_resource_id=cr.PhysicalResourceId.of(key),
             output_paths=["ETag"],
         )
+        files = "The folder of a script names its content, which changes."
+        folder = bucket.arn_for_objects("lifecycle/*")
         cr.AwsCustomResource(
             self,
             "Upload",
@@ -53,9 +58,8 @@ class LifecycleScripts(Construct):
             install_latest_aws_sdk=False,
             policy=cr.AwsCustomResourcePolicy.from_statements(
                 [
-                    iam.PolicyStatement(
-                        actions=["s3:PutObject"], resources=[bucket.arn_for_objects("lifecycle/*")]
-                    )
+                    wildcard("WriteScripts", files, actions=["s3:PutObject"], resources=[folder]),
+                    *through_s3(bucket.encryption_key, Stack.of(self), "kms:Decrypt", "kms:GenerateDataKey"),
                 ]
             ),
         )

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from dpd.spec.environment import HyperPod
-from dpd_constructs.hyperpod_cluster import named_groups
+from dpd_constructs.instance_groups import named_groups
 from dpd_constructs.waiter import Waiter, WaiterProps
 
 # Nodes of an on-demand group come within half an hour or not at all; what the wait costs beyond that
@@ -42,7 +42,7 @@ class NodesReady(Construct):
                     "ClusterArn": props.cluster_arn,
                     "FailureGraceSeconds": _FAILURE_GRACE_S,
                     "Groups": [
-                        {"Name": name, "InstanceType": group.instance_type, "Count": group.count}
+                        {"Name": name, "InstanceTypes": list(group.instance_types), "Count": group.count}
                         for name, group in named_groups(props.hyperpod).items()
                     ],
                 },

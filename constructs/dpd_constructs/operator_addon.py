@@ -11,6 +11,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_eks as eks_v1
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from dpd.facts import Facts
@@ -19,8 +20,11 @@ from dpd.spec.environment import Environment
 from dpd.spec.merge import Merged, merge
 from dpd_constructs.addons import addon_service_account
 from dpd_constructs.alb_controller_policy import alb_controller_statements
-from dpd_constructs.hyperpod_cluster import SYSTEM_GROUP
+from dpd_constructs.endpoint_policy import endpoint_statements
+from dpd_constructs.instance_groups import SYSTEM_GROUP
 from dpd_constructs.irsa import IrsaRole, IrsaRoleProps
+from dpd_constructs.keys import through_s3
+from dpd_constructs.reasons import wildcard
 
 OPERATOR_ADDON: Final = "amazon-sagemaker-hyperpod-inference"
 CRD_NAME: Final = "inferenceendpointconfigs.inference.sagemaker.aws.amazon.com"
@@ -41,10 +45,10 @@ class InferenceOperatorProps:
 
     environment: Environment
     facts: Facts
-    cluster: eks.Cluster
+    cluster: eks.ICluster
     oidc_provider: iam.IOpenIdConnectProvider
     hyperpod_cluster_arn: str
-    tls_bucket_name: str
+    tls_bucket: s3.IBucket
 
 
 def operator_role_name(environment: Environment) -> str:
@@ -94,7 +98,7 @@ class InferenceOperator(Construct):
         """Return our values; region, cluster name and VPC are the add-on's own business."""
         return {
             "executionRoleArn": execution_role.role_arn,
-            "tlsCertificateS3Bucket": self._props.tls_bucket_name,
+            "tlsCertificateS3Bucket": self._props.tls_bucket.bucket_name,
             "hyperpodClusterArn": self._props.hyperpod_cluster_arn,
             "nodeSelector": {ROLE_LABEL: SYSTEM_GROUP},
             "alb": {
@@ -124,24 +128,27 @@ class InferenceOperator(Construct):
 
     def _extras(self) -> Sequence[iam.PolicyStatement]:
         """Return what the managed policy lacks."""
-        stack, bucket = Stack.of(self), self._props.tls_bucket_name
+        stack, bucket = Stack.of(self), self._props.tls_bucket
         statements = [
-            # The troubleshooting page asks for it; `*`: EC2 names no resource type for the action.
-            iam.PolicyStatement(
+            # The troubleshooting page asks for it.
+            wildcard(
+                "TakeBackInterfaces",
+                "EC2 names no resource type for taking an interface permission back.",
                 actions=["ec2:DeleteNetworkInterfacePermission"],
-                resources=["*"],
                 conditions={"StringEquals": {"aws:RequestedRegion": stack.region}},
-            )
+            ),
+            *through_s3(bucket.encryption_key, stack, "kms:Decrypt", "kms:GenerateDataKey"),
+            *endpoint_statements(self._props.environment, stack),
         ]
         own_name = self._props.environment.operator.tls_bucket
         if own_name and not own_name.startswith(_TLS_BUCKET_PREFIX):
             statements += [
-                iam.PolicyStatement(
-                    actions=["s3:ListBucket"], resources=[f"arn:{stack.partition}:s3:::{bucket}"]
-                ),
-                iam.PolicyStatement(
+                iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn]),
+                wildcard(
+                    "Certificates",
+                    "The operator names the objects of the one bucket that it was given.",
                     actions=["s3:DeleteObject", "s3:GetObject", "s3:PutObject", "s3:PutObjectTagging"],
-                    resources=[f"arn:{stack.partition}:s3:::{bucket}/*"],
+                    resources=[bucket.arn_for_objects("*")],
                 ),
             ]
         return statements
@@ -158,17 +165,19 @@ class InferenceOperator(Construct):
         stack = Stack.of(self)
         workspaces = f"arn:{stack.partition}:aps:{stack.region}:{stack.account}:workspace/*"
         statements = [
-            # `*`: CloudWatch has no resource type for metrics.
-            iam.PolicyStatement(
+            wildcard(
+                "Metrics",
+                "CloudWatch has no resource type for metrics.",
                 actions=[
                     "cloudwatch:GetMetricData",
                     "cloudwatch:GetMetricStatistics",
                     "cloudwatch:ListMetrics",
                 ],
-                resources=["*"],
                 conditions={"StringEquals": {"aws:RequestedRegion": stack.region}},
             ),
-            iam.PolicyStatement(
+            wildcard(
+                "Workspaces",
+                "The workspace is in a URL of the configuration, which may name any of the account's.",
                 actions=[
                     "aps:GetLabels",
                     "aps:GetMetricMetadata",

@@ -14,7 +14,7 @@ from dpd.rules.registry import (
     in_models_too,
     model_rule,
 )
-from dpd.sizing.capacity import groups
+from dpd.sizing.capacity import groups, pods_of_group
 
 _DPD_PAGE = "docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-dpd"
 _PLACEMENT = "AWS::SageMaker::Cluster registry schema: no placement-group property"
@@ -34,10 +34,11 @@ _PLACEMENT = "AWS::SageMaker::Cluster registry schema: no placement-group proper
     ),
 )
 def zones_agree(context: EnvironmentContext) -> Iterable[Hit]:
-    """Report groups and training plans outside the GPU zone; one hit names every zone."""
+    """Report GPU groups and training plans outside the GPU zone; one hit names every zone."""
     environment = context.environment
     named = {"gpu_zone_id": environment.gpu_zone_id}
-    for name, group in groups(environment).items():
+    for name in ("prefill", "decode"):
+        group = groups(environment)[name]
         for key, zone_id in (
             ("zone_id", group.zone_id),
             ("training_plan_zone_id", group.training_plan_zone_id),
@@ -169,15 +170,13 @@ def plan_on_system(context: EnvironmentContext) -> Iterable[Hit]:
     ),
 )
 def replicas_fit(context: ModelContext) -> Iterable[Hit]:
-    """Report replicas beyond the whole pods that the group's nodes hold; a group of 0 is a dry bring-up."""
+    """Report replicas beyond the whole pods that the group's nodes hold; OPR006 speaks of decoders first."""
+    one_decoder = context.deployment.model.serving.runtime == "operator"
     for role in context.deployment.roles:
-        instance = role.instance
-        if instance is None or not instance.supports_dpd or role.group.count == 0:
+        fitting = pods_of_group(role)
+        if fitting is None or (one_decoder and role.name == "decode" and role.replicas > 1):
             continue
-        if role.resources.gpus > instance.gpu_count:
-            continue
-        per_node = instance.gpu_count // role.resources.gpus
-        if role.replicas > per_node * role.group.count:
+        if role.replicas > fitting:
             path = ("serving", "replicas") if role.name == "worker" else ("dpd", role.name, "replicas")
             yield Hit(
                 path=path,
@@ -186,8 +185,8 @@ def replicas_fit(context: ModelContext) -> Iterable[Hit]:
                     f"{role.group.count} x {role.group.instance_type} of group {role.group_name}"
                 ),
                 got=role.replicas,
-                allowed=per_node * role.group.count,
-                fix=f"set at most {per_node * role.group.count}, or raise the group's count",
+                allowed=fitting,
+                fix=f"set at most {fitting}, or raise the group's count",
             )
 
 

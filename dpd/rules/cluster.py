@@ -58,7 +58,7 @@ def kubernetes_version(context: EnvironmentContext) -> Iterable[Hit]:
 def chart_digest(context: EnvironmentContext) -> Iterable[Hit]:
     """Ask protected environments for the digest of the base chart."""
     environment = context.environment
-    if not environment.protected or environment.hyperpod.chart_archive_sha256:
+    if not environment.protected or environment.hyperpod.chart_archive_sha256 or environment.mirrored_chart:
         return
     if environment.hyperpod.chart_commit or context.facts.charts["hyperpod-base"].archive_sha256 is None:
         yield Hit(

@@ -32,7 +32,7 @@ loader_rule(
         cause="A value without a safe default is absent.",
         fix="Add the snippet that the message shows.",
         source=_DESIGN,
-        bad="weights: {source: s3}",
+        bad="weights: {prefix: Llama-3.3-70B-Instruct/}",
         good="weights: {source: s3, prefix: Llama-3.3-70B-Instruct/}",
     ),
 )

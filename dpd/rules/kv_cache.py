@@ -9,7 +9,8 @@ from dpd.finding import Severity
 from dpd.quantity import GIB, format_bytes, format_gib
 from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
 from dpd.sizing.gpu_memory import gpu_memory
-from dpd.sizing.kv_cache import PdBuffer, pd_buffer, prompts_in_flight
+from dpd.sizing.kv_cache import PdBuffer, pd_buffer, prompts_in_flight, recommended_bytes
+from dpd.sizing.load import transferred_per_second
 from dpd.spec.deployment import RoleDeployment
 
 
@@ -19,11 +20,6 @@ def _buffer(context: ModelContext) -> PdBuffer | None:
     if not deployment.disaggregated or deployment.model.dpd.transport != "lmcache":
         return None
     return pd_buffer(deployment.model, deployment.role("decode"), context.facts)
-
-
-def _max_model_len(context: ModelContext) -> int:
-    model = context.deployment.model
-    return context.deployment.roles[0].engine.integer("max-model-len") or model.serving.max_model_len
 
 
 @model_rule(
@@ -45,7 +41,7 @@ def longest_prompt_fits(context: ModelContext) -> Iterable[Hit]:
     buffer = _buffer(context)
     if buffer is None:
         return
-    tokens = _max_model_len(context)
+    tokens = context.deployment.max_model_len
     needed = buffer.prompt_bytes(tokens)
     if needed > buffer.buffer_bytes:
         raised = -(-needed // GIB) * GIB
@@ -65,27 +61,27 @@ def longest_prompt_fits(context: ModelContext) -> Iterable[Hit]:
         title="PD buffer smaller than the workload in flight",
         symptom="TTFT climbs under load, because prefillers wait for pages on the decoder (P-52).",
         cause="By Little's law, rate times residence gives the prompts that wait; a margin is for bursts.",
-        fix="Raise `dpd.pd_buffer` to the figure in the message, or lower the rate.",
+        fix="Raise `dpd.pd_buffer` to the figure in the message, which holds one longest prompt besides.",
         source="docs/sizing.md",
-        bad="workload: {requests_per_second: 40, input_tokens: 15000}\ndpd: {pd_buffer: 8GiB}",
+        bad="workload: {requests_per_second: 2, input_tokens: 7000}\ndpd: {pd_buffer: 768MiB}",
         good="workload: {requests_per_second: 2, input_tokens: 6000}\ndpd: {pd_buffer: 8GiB}",
     ),
 )
 def workload_fits(context: ModelContext) -> Iterable[Hit]:
     """Compare the prompts in flight with those that the buffer holds; KVC001 speaks first."""
     buffer = _buffer(context)
-    if buffer is None or buffer.prompt_bytes(_max_model_len(context)) > buffer.buffer_bytes:
+    if buffer is None or buffer.prompt_bytes(context.deployment.max_model_len) > buffer.buffer_bytes:
         return
     workload = context.deployment.model.workload
     facts = context.facts
     in_flight = prompts_in_flight(
-        workload.requests_per_second,
+        transferred_per_second(context.deployment, facts),
         facts.constant("pd_buffer_residence_s"),
         facts.constant("poisson_quantile"),
     )
     holds = buffer.prompts(workload.input_tokens)
     if holds < in_flight:
-        needed = in_flight * buffer.prompt_bytes(workload.input_tokens)
+        needed = recommended_bytes(buffer, in_flight, workload.input_tokens, context.deployment.max_model_len)
         yield Hit(
             path=("dpd", "pd_buffer"),
             message=(
@@ -94,16 +90,18 @@ def workload_fits(context: ModelContext) -> Iterable[Hit]:
             ),
             got=buffer.buffer_bytes,
             allowed=f"{needed} bytes or more",
-            fix=f"raise it to {format_bytes(-(-needed // GIB) * GIB)}",
+            fix=f"raise it to {format_bytes(needed)}",
         )
 
 
 def _on_gpus(context: ModelContext) -> list[tuple[RoleDeployment, InstanceFact]]:
-    """Return the roles whose instance is known and has the GPUs; other rules report the rest."""
+    """Return the roles whose instance can run DPD and has the GPUs; CAP006 and SRV006 report the rest."""
     return [
         (role, role.instance)
         for role in context.deployment.roles
-        if role.instance is not None and 0 < role.resources.gpus <= role.instance.gpu_count
+        if role.instance is not None
+        and role.instance.supports_dpd
+        and role.resources.gpus <= role.instance.gpu_count
     ]
 
 
@@ -126,8 +124,8 @@ def engine_fits(context: ModelContext) -> Iterable[Hit]:
     model = context.deployment.model
     for role, instance in _on_gpus(context):
         memory = gpu_memory(model, role, instance, context.facts)
-        tokens = _max_model_len(context)
-        prompt_bytes = tokens * memory.kv_bytes_per_token
+        tokens = context.deployment.max_model_len
+        prompt_bytes = memory.kv_cache.sequence_bytes(tokens)
         needed = memory.weight_bytes + memory.activation_bytes + prompt_bytes
         if needed <= memory.engine_bytes:
             continue
@@ -166,15 +164,18 @@ def buffer_fits(context: ModelContext) -> Iterable[Hit]:
         memory = gpu_memory(model, role, instance, context.facts)
         if memory.free_bytes >= 0:
             continue
+        largest = memory.largest_utilization
+        # A buffer that leaves the engine nothing is itself what is wrong.
+        possible = largest > 0
         yield Hit(
-            path=("serving", "gpu_memory_utilization"),
+            path=("serving", "gpu_memory_utilization") if possible else ("dpd", "pd_buffer"),
             message=(
                 f"{role.name}: {memory.utilization} of {format_gib(memory.total_bytes)} plus the PD buffer "
                 f"{format_gib(memory.pd_buffer_bytes)} plus the reserve {format_gib(memory.reserve_bytes)} "
                 f"exceed the GPU by {format_gib(-memory.free_bytes)}"
             ),
-            got=memory.utilization,
-            allowed=f"{memory.largest_utilization} or less",
-            fix=f"set it to {memory.largest_utilization} or less, or lower dpd.pd_buffer",
+            got=memory.utilization if possible else memory.pd_buffer_bytes,
+            allowed=f"{largest} or less" if possible else "less than the memory of the GPU",
+            fix=f"set it to {largest} or less, or lower dpd.pd_buffer" if possible else "lower dpd.pd_buffer",
         )
         return

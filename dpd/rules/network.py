@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 
 from dpd.finding import Severity
 from dpd.rules.registry import Doc, EnvironmentContext, Hit, environment_rule
-from dpd.sizing.capacity import gpu_subnet_use, groups, largest_prefix
+from dpd.sizing.capacity import gpu_subnet_groups, gpu_subnet_use, groups, largest_prefix
 
 _PREREQUISITES = "docs.aws.amazon.com: sagemaker-hyperpod-prerequisites"
 
@@ -32,15 +32,16 @@ def subnet_addresses(context: EnvironmentContext) -> Iterable[Hit]:
         return
     cidr = context.environment.network.gpu_subnet_cidr
     nodes = ", ".join(
-        f"{group.count} x {group.instance_type}" for group in groups(context.environment).values()
+        f"{group.count} x {group.instance_type}" for group in gpu_subnet_groups(context.environment).values()
     )
-    spare = int(context.facts.constant("subnet_reserved_addresses"))
+    prefix = largest_prefix(use.needed + int(context.facts.constant("subnet_reserved_addresses")))
+    wider = f"use a /{prefix} or wider" if prefix else "no subnet holds so many; take fewer nodes"
     yield Hit(
         path=("network", "gpu_subnet_cidr"),
         message=f"the nodes ({nodes}) need {use.needed} addresses, {cidr} has {use.available}",
         got=str(cidr),
-        allowed=f"/{largest_prefix(use.needed + spare)} or wider",
-        fix=f"use a /{largest_prefix(use.needed + spare)} or wider",
+        allowed=f"/{prefix} or wider" if prefix else None,
+        fix=wider,
         owner="environment",
     )
 
@@ -61,6 +62,9 @@ def subnet_addresses(context: EnvironmentContext) -> Iterable[Hit]:
 def overlapping_ranges(context: EnvironmentContext) -> Iterable[Hit]:
     """Report a GPU range that meets the primary range or the Kubernetes service range."""
     network = context.environment.network
+    if network.existing is not None:
+        # It exists, so its ranges do; a GPU subnet may lie in any of them.
+        return
     # EKS takes the first of these two that does not meet the VPC (CreateCluster API, serviceIpv4Cidr).
     services = (IPv4Network("10.100.0.0/16"), IPv4Network("172.20.0.0/16"))
     if network.gpu_subnet_cidr.overlaps(network.vpc_cidr):

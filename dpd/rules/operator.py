@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping
 from typing import cast
 
 from dpd.facts import AddonConfigurationFact, OperatorFact
 from dpd.finding import Severity
 from dpd.rules.registry import Doc, EnvironmentContext, Hit, ModelContext, environment_rule, model_rule
-from dpd.versions import PINNED_ADDON, ordered
+from dpd.sizing.capacity import pods_of_group
+from dpd.versions import PINNED_ADDON, ordered, release
 from dpd.yaml_file import Path_, dotted
 
 _DPD_PAGE = "docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-dpd"
@@ -25,6 +25,12 @@ LIFECYCLE_BUCKET_PREFIX = "sagemaker-"
 
 def _first_with_dpd(operators: Mapping[str, OperatorFact]) -> str:
     return min((name for name, row in operators.items() if row.supports_dpd), key=ordered)
+
+
+def _too_old(version: str | None, operators: Mapping[str, OperatorFact]) -> bool:
+    """Tell whether a release, with or without its build, is older than the first one with DPD."""
+    asked, floor = release(version or ""), release(_first_with_dpd(operators))
+    return asked is not None and floor is not None and asked < floor
 
 
 @environment_rule(
@@ -44,7 +50,7 @@ def operator_too_old(context: EnvironmentContext) -> Iterable[Hit]:
     """Report an add-on older than the first one with DPD."""
     version = context.environment.operator.addon_version
     floor = _first_with_dpd(context.facts.operator)
-    if version and re.search(r"[0-9]", version) and ordered(version) < ordered(floor):
+    if _too_old(version, context.facts.operator):
         yield Hit(
             path=_VERSION,
             message=f"add-on {version} has no disaggregated prefill and decode",
@@ -73,11 +79,7 @@ def operator_pinned(context: EnvironmentContext) -> Iterable[Hit]:
     version = context.environment.operator.addon_version
     if version and PINNED_ADDON.fullmatch(version):
         return
-    if (
-        version
-        and re.search(r"[0-9]", version)
-        and ordered(version) < ordered(_first_with_dpd(context.facts.operator))
-    ):
+    if _too_old(version, context.facts.operator):
         return
     yield Hit(
         path=_VERSION,
@@ -219,9 +221,12 @@ def single_decoder(context: ModelContext) -> Iterable[Hit]:
     ),
 )
 def prefix_hot_spot(context: ModelContext) -> Iterable[Hit]:
-    """Report prefix-aware routing in front of several prefillers."""
+    """Report prefix-aware routing in front of several prefillers; CAP005 speaks first if they do not fit."""
     dpd = context.deployment.model.dpd
-    if _runs_on_operator(context) and dpd.prefill.replicas > 1 and dpd.routing.strategy == "prefixaware":
+    if not _runs_on_operator(context) or dpd.routing.strategy != "prefixaware":
+        return
+    fitting = pods_of_group(context.deployment.role("prefill")) or dpd.prefill.replicas
+    if 1 < dpd.prefill.replicas <= fitting:
         yield Hit(
             path=("dpd", "routing", "strategy"),
             message=f"prefixaware can send most prompts to one of {dpd.prefill.replicas} prefillers",
@@ -302,7 +307,7 @@ def operator_known(context: EnvironmentContext) -> Iterable[Hit]:
         return
     if not PINNED_ADDON.fullmatch(version):
         return
-    if ordered(version) >= ordered(_first_with_dpd(operators)):
+    if not _too_old(version, operators):
         yield Hit(
             path=_VERSION,
             message=f"add-on {version} is not in the compatibility facts",

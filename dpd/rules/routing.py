@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from dpd.finding import Severity
 from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
+from dpd.sizing.capacity import pods_of_group
 
 _DPD_PAGE = "docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-dpd"
 _THRESHOLD = ("dpd", "routing", "threshold_tokens")
@@ -27,7 +28,7 @@ _THRESHOLD = ("dpd", "routing", "threshold_tokens")
 def threshold_reachable(context: ModelContext) -> Iterable[Hit]:
     """Compare the threshold with the context length."""
     deployment = context.deployment
-    threshold, longest = deployment.model.dpd.routing.threshold_tokens, deployment.model.serving.max_model_len
+    threshold, longest = deployment.model.dpd.routing.threshold_tokens, deployment.max_model_len
     if deployment.disaggregated and threshold >= longest:
         yield Hit(
             path=_THRESHOLD,
@@ -107,9 +108,9 @@ def never_zero(context: ModelContext) -> Iterable[Hit]:
 def maximum_fits(context: ModelContext) -> Iterable[Hit]:
     """Report a maximum beyond the group's GPUs; CAP005 speaks where replicas already do not fit."""
     for role in context.deployment.roles:
-        if role.instance is None or role.group.count == 0 or role.name == "worker":
+        capacity = pods_of_group(role)
+        if capacity is None or role.name == "worker":
             continue
-        capacity = role.instance.gpu_count // role.resources.gpus * role.group.count
         if role.replicas <= capacity < role.scaling.max:
             yield Hit(
                 path=("autoscaling", role.name, "max"),
@@ -137,12 +138,13 @@ def maximum_fits(context: ModelContext) -> Iterable[Hit]:
     ),
 )
 def metrics_source(context: ModelContext) -> Iterable[Hit]:
-    """Report an open range in an environment without a Prometheus address."""
+    """Report an open range in an environment without a Prometheus address; SCL003 speaks first."""
     deployment = context.deployment
     if deployment.environment.observability.prometheus_url:
         return
     for role in deployment.roles:
-        if role.name != "worker" and role.scaling.max > role.scaling.min > 0:
+        too_many = role.scaling.max > (pods_of_group(role) or role.scaling.max)
+        if role.name != "worker" and not too_many and role.scaling.max > role.scaling.min > 0:
             yield Hit(
                 path=("autoscaling", role.name, "max"),
                 message=f"{role.name} scales from {role.scaling.min} to {role.scaling.max} on no metric",

@@ -34,7 +34,7 @@ def argument_path(deployment: Deployment, role: RoleDeployment, index: int) -> P
     return ("dpd", role.name, "args", index - start) if index >= start else None
 
 
-def _flag_path(deployment: Deployment, role: RoleDeployment, flag: str, default: Path_) -> Path_:
+def flag_path(deployment: Deployment, role: RoleDeployment, flag: str, default: Path_) -> Path_:
     """Return where the last value of ``flag`` was written, ``default`` where the package wrote it."""
     index = role.engine.indices.get(flag)
     path = argument_path(deployment, role, index) if index is not None else None
@@ -91,7 +91,7 @@ def equal_tensor_parallel(context: ModelContext) -> Iterable[Hit]:
     wanted = deployment.model.serving.tensor_parallel
     odd = decode if decode.resources.gpus != wanted else prefill
     yield Hit(
-        path=_flag_path(deployment, odd, "tensor-parallel-size", ("serving", "tensor_parallel")),
+        path=flag_path(deployment, odd, "tensor-parallel-size", ("serving", "tensor_parallel")),
         message=(
             f"tensor parallel is {prefill.resources.gpus} for prefill and {decode.resources.gpus} for decode"
         ),
@@ -126,7 +126,7 @@ def equal_shape(context: ModelContext) -> Iterable[Hit]:
             continue
         odd = decode if (argument_path_of(deployment, decode, flag)) else prefill
         yield Hit(
-            path=_flag_path(deployment, odd, flag, ("serving",)),
+            path=flag_path(deployment, odd, flag, ("serving",)),
             message=f"--{flag} is {_shown(left)} for prefill and {_shown(right)} for decode",
             got=_shown(odd.engine.values.get(flag)),
             allowed="the same value for both roles",
@@ -171,7 +171,7 @@ def decoder_prefix_caching(context: ModelContext) -> Iterable[Hit]:
     ):
         return
     yield Hit(
-        path=_flag_path(deployment, decode, "enable-prefix-caching", ("dpd", "decode", "args")),
+        path=flag_path(deployment, decode, "enable-prefix-caching", ("dpd", "decode", "args")),
         message=f"prefix caching is on for decode, and LMCache {version or '(unknown)'} leaks its pages",
         got="--enable-prefix-caching",
         allowed="--no-enable-prefix-caching",
@@ -212,6 +212,11 @@ def known_arguments(context: ModelContext) -> Iterable[Hit]:
             if problem.kind == "removed":
                 message = f"vLLM {version} no longer has --{problem.flag}"
                 fix = f"use {vllm.removed[problem.flag]}"
+            elif problem.kind == "stray":
+                message, fix = (
+                    f"no flag takes the word `{problem.text}`",
+                    "remove it, or mend the flag before it",
+                )
             elif problem.kind == "value":
                 message, fix = f"--{problem.flag} {problem.text}", "mend the value"
             yield Hit(path, message, problem.text, near or None, fix)
@@ -234,15 +239,19 @@ def tensor_parallel_fits(context: ModelContext) -> Iterable[Hit]:
     """Report a number of ranks that heads or GPUs do not allow; one hit for the first role."""
     deployment = context.deployment
     heads = deployment.model.architecture.attention_heads
+    # Where the group's type is not known, the largest node that is.
+    largest = max(row.gpu_count for row in context.facts.instances.values())
     for role in deployment.roles:
-        ranks = role.resources.gpus
-        most = role.instance.gpu_count if role.instance and role.instance.supports_dpd else ranks
-        if heads % ranks == 0 and ranks <= most:
+        asked = role.engine.integer("tensor-parallel-size")
+        ranks = role.resources.gpus if asked is None else asked
+        most = role.instance.gpu_count if role.instance and role.instance.supports_dpd else largest
+        if 1 <= ranks <= most and heads % ranks == 0:
             continue
-        allowed = [count for count in range(1, max(most, 8) + 1) if heads % count == 0 and count <= most]
-        reason = f"{heads} attention heads" if heads % ranks else f"{most} GPUs of {role.group.instance_type}"
+        allowed = [count for count in range(1, most + 1) if heads % count == 0]
+        divides = ranks > 0 and heads % ranks == 0
+        reason = f"{most} GPUs of {role.group.instance_type}" if divides else f"{heads} attention heads"
         yield Hit(
-            path=_flag_path(deployment, role, "tensor-parallel-size", ("serving", "tensor_parallel")),
+            path=flag_path(deployment, role, "tensor-parallel-size", ("serving", "tensor_parallel")),
             message=f"tensor parallel {ranks} does not fit {reason}",
             got=ranks,
             allowed=allowed,

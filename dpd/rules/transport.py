@@ -7,6 +7,7 @@ from typing import cast
 
 from dpd.finding import Severity
 from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
+from dpd.rules.serving import flag_path
 
 # vLLM and NIXL read neither (vllm#41814); people set them and keep UCX.
 _NO_EFFECT = {"NIXL_BACKEND", "NIXL_BACKENDS", "VLLM_NIXL_KVCACHE_BACKEND", "VLLM_NIXL_BACKEND"}
@@ -26,19 +27,25 @@ _NO_EFFECT = {"NIXL_BACKEND", "NIXL_BACKENDS", "VLLM_NIXL_KVCACHE_BACKEND", "VLL
     ),
 )
 def nixl_backend(context: ModelContext) -> Iterable[Hit]:
-    """Report NIXL backends other than LIBFABRIC, in arguments or in LMCache's variable."""
+    """Report NIXL backends other than LIBFABRIC, in arguments or in LMCache's variable.
+
+    On the operator runtime the transfer configuration is not the user's to write at all (SRV008).
+    """
     deployment = context.deployment
-    for role in deployment.roles:
+    for role in deployment.roles if deployment.model.serving.runtime != "operator" else ():
         config = role.engine.values.get("kv-transfer-config")
         if not isinstance(config, Mapping):
             continue
         values = cast("Mapping[str, object]", config)
-        extra = cast("Mapping[str, object]", values.get("kv_connector_extra_config") or {})
-        if values.get("kv_connector") == "NixlConnector" and extra.get("backends") != ["LIBFABRIC"]:
+        extra = values.get("kv_connector_extra_config")
+        backends = (
+            cast("Mapping[str, object]", extra).get("backends") if isinstance(extra, Mapping) else extra
+        )
+        if values.get("kv_connector") == "NixlConnector" and backends != ["LIBFABRIC"]:
             yield Hit(
-                path=("dpd", role.name, "args"),
+                path=flag_path(deployment, role, "kv-transfer-config", ("dpd", "transport")),
                 message="NixlConnector without backends LIBFABRIC falls back to UCX over TCP on EFA",
-                got=extra.get("backends"),
+                got=backends,
                 allowed=["LIBFABRIC"],
                 fix='add "kv_connector_extra_config":{"backends":["LIBFABRIC"]}',
             )

@@ -8,32 +8,6 @@ from dpd.finding import Severity
 from dpd.rules.registry import Doc, EnvironmentContext, Hit, ModelContext, environment_rule, model_rule
 
 
-@environment_rule(
-    "NET006",
-    Severity.ERROR,
-    Doc(
-        title="Closed network is not rendered yet",
-        symptom="Nodes and operator would have no way to AWS endpoints and images.",
-        cause="This version renders a NAT gateway; interface endpoints and image mirroring are not in it.",
-        fix="Set `network.closed: false`.",
-        source="docs/limits.md",
-        bad="network: {closed: true}",
-        good="network: {closed: false}",
-    ),
-)
-def closed_network(context: EnvironmentContext) -> Iterable[Hit]:
-    """Refuse what the stacks cannot build, instead of building something else."""
-    if context.environment.network.closed:
-        yield Hit(
-            path=("network", "closed"),
-            message="a closed network cannot be built by this version",
-            got=True,
-            allowed=False,
-            fix="set it to false",
-            owner="environment",
-        )
-
-
 @model_rule(
     "OPR011",
     Severity.ERROR,

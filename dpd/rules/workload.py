@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from dpd.finding import Severity
 from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
+from dpd.sizing.advice import advise
+from dpd.sizing.load import prefillers
 
 _DPD_PAGE = "docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-dpd"
 
@@ -16,35 +18,82 @@ _DPD_PAGE = "docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-dpd"
     Doc(
         title="Traffic will not gain from DPD",
         symptom="Twice the GPUs for the same latency.",
-        cause="AWS measured a gain for inputs of 4,000 tokens, outputs of 256 and 2 requests per second on.",
+        cause="AWS measured a gain for inputs of 4,000 tokens, outputs of 256 and 2 requests per second on; "
+        "below that, prefill takes too little of colocated replicas to disturb their decoding.",
         fix="Use `serving.mode: colocated` with more replicas, or describe the real traffic in `workload`.",
-        source=_DPD_PAGE,
+        source=f"{_DPD_PAGE}; docs/sizing.md",
         bad="workload: {input_tokens: 800, output_tokens: 64}",
         good="workload: {input_tokens: 6000, output_tokens: 256, requests_per_second: 2}",
     ),
 )
 def traffic_gains(context: ModelContext) -> Iterable[Hit]:
-    """Compare the workload with the least that AWS names; one hit lists every shortfall."""
+    """Compare the workload with the least that AWS names; one hit lists every shortfall.
+
+    A low rate counts only where prefill would take too little of colocated replicas on the same GPUs.
+    """
     deployment, facts = context.deployment, context.facts
     workload = deployment.model.workload
     if not deployment.disaggregated:
         return
-    short = [
-        f"{name} {value:g} < {facts.constant(limit):g}"
+    short = {
+        name: f"{name} {value:g} < {facts.constant(limit):g}"
         for name, value, limit in (
             ("input_tokens", workload.input_tokens, "dpd_minimum_input_tokens"),
             ("output_tokens", workload.output_tokens, "dpd_minimum_output_tokens"),
             ("requests_per_second", workload.requests_per_second, "dpd_minimum_requests_per_second"),
         )
         if value < facts.constant(limit)
-    ]
-    if short:
-        yield Hit(
-            path=("workload",),
-            message=f"this traffic hardly gains from disaggregation: {', '.join(short)}",
-            got=short,
-            fix="compare with serving.mode: colocated at the same number of GPUs",
+    }
+    layout = advise(deployment, facts).colocated if short else None
+    if layout and layout.prefill_duty >= facts.constant("disaggregate_minimum_prefill_duty"):
+        short.pop("requests_per_second", None)
+    if not short:
+        return
+    estimate = ""
+    if layout is not None:
+        estimate = (
+            f"; {layout.replicas} colocated replicas on the same GPUs would spend "
+            f"{layout.prefill_duty:.0%} of their time on prefill"
         )
+    yield Hit(
+        path=("workload",),
+        message=f"this traffic hardly gains from disaggregation: {', '.join(short.values())}{estimate}",
+        got=list(short.values()),
+        fix="compare with serving.mode: colocated at the same number of GPUs",
+    )
+
+
+@model_rule(
+    "WRK002",
+    Severity.WARNING,
+    Doc(
+        title="Prefillers above 70 % busy",
+        symptom="TTFT climbs to seconds under load, while decoders idle.",
+        cause="A prompt waits `u / (2 (1 - u))` prompts on average at utilisation u; from 1 on, for ever.",
+        fix="Add prefill replicas as the message says, lower the rate, or shorten prompts.",
+        source="docs/sizing.md",
+        bad="workload: {input_tokens: 8000, requests_per_second: 4}\ndpd: {prefill: {replicas: 1}}",
+        good="workload: {input_tokens: 8000, requests_per_second: 4}\ndpd: {prefill: {replicas: 3}}",
+    ),
+)
+def prefillers_keep_up(context: ModelContext) -> Iterable[Hit]:
+    """Compare rate times prefill time with the prefill replicas, scaled out as far as they may."""
+    deployment = context.deployment
+    pool = prefillers(deployment, context.facts)
+    if pool is None or pool.needed <= pool.replicas:
+        return
+    workload = deployment.model.workload
+    yield Hit(
+        path=("dpd", "prefill", "replicas"),
+        message=(
+            f"prefillers would be {pool.utilization:.0%} busy: {pool.requests_per_second:g} prompts per "
+            f"second of {workload.input_tokens} tokens take about {pool.service_s * 1e3:.0f} ms each on "
+            f"{pool.replicas} replica{'s' if pool.replicas > 1 else ''}"
+        ),
+        got=pool.replicas,
+        allowed=f"{pool.needed} or more",
+        fix=f"use {pool.needed} prefill replicas, or lower the rate",
+    )
 
 
 @model_rule(

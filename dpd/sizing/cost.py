@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpd.facts import Facts
 from dpd.sizing.capacity import groups
+from dpd.spec.endpoints import ENDPOINT_ZONES, interface_services
 from dpd.spec.environment import Environment
+from dpd.spec.instance_group import Group
 
 _REFERENCE_REGION = "us-east-1"
 
@@ -51,15 +53,27 @@ class Cost:
 
 
 def cost(environment: Environment, facts: Facts) -> Cost:
-    """Price the nodes, the control plane and the NAT gateway of an environment."""
-    lines = [
-        _line(f"{name} nodes", group.instance_type, group.count, environment.region, facts)
-        for name, group in groups(environment).items()
-    ]
-    lines.append(_line("EKS control plane", "eks-control-plane", 1, environment.region, facts))
-    if not environment.network.closed:
-        lines.append(_line("NAT gateway", "nat-gateway", 1, environment.region, facts))
+    """Price the nodes, the control plane and the ways out of the network; what exists is paid already."""
+    lines = [_nodes(name, group, environment.region, facts) for name, group in groups(environment).items()]
+    region, network = environment.region, environment.network
+    if environment.kubernetes.existing is None:
+        lines.append(_line("EKS control plane", "eks-control-plane", 1, region, facts))
+    if network.existing is None and network.closed:
+        services = interface_services(environment, facts, file_systems=False)
+        lines.append(
+            _line("interface endpoints", "interface-endpoint", len(services) * ENDPOINT_ZONES, region, facts)
+        )
+    elif network.existing is None:
+        lines.append(_line("NAT gateway", "nat-gateway", 1, region, facts))
     return Cost(tuple(lines), facts.constant("hours_per_month"))
+
+
+def _nodes(name: str, group: Group, region: str, facts: Facts) -> CostLine:
+    """Price a group at its preferred type, on demand: Spot costs less, at a price that moves."""
+    line = _line(f"{name} nodes", group.instance_type, group.count, region, facts)
+    others = f"fallback {' or '.join(group.fallback_instance_types)}" if group.fallback_instance_types else ""
+    spot = "on-demand price, Spot costs less" if group.capacity == "spot" else ""
+    return replace(line, note=", ".join(note for note in (line.note, spot, others) if note))
 
 
 def _line(name: str, what: str, count: int, region: str, facts: Facts) -> CostLine:

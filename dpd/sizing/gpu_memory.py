@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dpd.facts import Facts, InstanceFact
 from dpd.quantity import GIB
-from dpd.sizing.kv_cache import kv_bytes_per_token, kv_dtype_bytes
+from dpd.sizing.kv_cache import KvCache, kv_cache
 from dpd.spec.deployment import RoleDeployment
 from dpd.spec.model import Model
 
@@ -25,7 +25,7 @@ class GpuMemory:
     activation_bytes: int
     pd_buffer_bytes: int
     reserve_bytes: int
-    kv_bytes_per_token: int
+    kv_cache: KvCache
 
     @property
     def engine_bytes(self) -> int:
@@ -39,8 +39,12 @@ class GpuMemory:
 
     @property
     def kv_room_tokens(self) -> int:
-        """Return the KV room in tokens; 0 where weights leave none."""
-        return max(0, self.kv_room_bytes) // self.kv_bytes_per_token
+        """Return the KV room in tokens, all layers full; 0 where weights leave none."""
+        return max(0, self.kv_room_bytes) // self.kv_cache.bytes_per_token
+
+    def sequences(self, tokens: int) -> int:
+        """Return how many sequences of ``tokens`` the KV room holds at once."""
+        return max(0, self.kv_room_bytes) // self.kv_cache.sequence_bytes(tokens)
 
     @property
     def free_bytes(self) -> int:
@@ -70,7 +74,5 @@ def gpu_memory(model: Model, role: RoleDeployment, instance: InstanceFact, facts
         activation_bytes=int(per_token * batched_tokens * model.architecture.hidden_size),
         pd_buffer_bytes=model.dpd.pd_buffer if uses_buffer else 0,
         reserve_bytes=int(facts.constant("runtime_reserve_gib") * GIB),
-        kv_bytes_per_token=kv_bytes_per_token(
-            model.architecture, tensor_parallel, kv_dtype_bytes(model, role)
-        ),
+        kv_cache=kv_cache(model, role),
     )

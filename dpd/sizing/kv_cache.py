@@ -1,7 +1,6 @@
-"""How many bytes of KV cache a prompt takes, and how many prompts a PD buffer holds.
+"""What a prompt takes of the KV cache, and how many prompts a PD buffer holds.
 
-Formulas: grouped-query attention stores ``2 * layers * kv_heads * head_dim * dtype`` bytes per token
-(LMCache 0.4.3, ``pd_backend.py``); LMCache moves whole pages, so a partial last page costs a full one.
+LMCache moves whole pages, so a partial last page costs a full one (LMCache 0.4.3, ``pd_backend.py``).
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ import math
 from dataclasses import dataclass
 
 from dpd.facts import Facts
+from dpd.quantity import GIB
 from dpd.spec.deployment import RoleDeployment
-from dpd.spec.model import DTYPE_BYTES, Architecture, Model
-
-# vLLM 0.19 `--kv-cache-dtype`; `auto` follows the model.
-_KV_DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1}
+from dpd.spec.kv_cache import kv_bytes_per_token, kv_dtype_bytes
+from dpd.spec.model import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +34,18 @@ class PdBuffer:
         return self.buffer_bytes // self.page_bytes
 
     @property
+    def whole_bytes(self) -> int:
+        """Return the bytes of the whole pages, which is what the engine is given."""
+        return self.pages * self.page_bytes
+
+    @property
     def tokens(self) -> int:
         """Return how many tokens fit in whole pages."""
         return self.pages * self.page_tokens
 
     def prompt_pages(self, tokens: int) -> int:
         """Return the pages that a prompt of ``tokens`` occupies."""
-        return math.ceil(tokens / self.page_tokens)
+        return -(-tokens // self.page_tokens)
 
     def prompt_bytes(self, tokens: int) -> int:
         """Return the page-rounded bytes that a prompt of ``tokens`` occupies on one rank."""
@@ -52,35 +55,60 @@ class PdBuffer:
         """Return how many prompts of ``tokens`` fit at once."""
         return self.pages // self.prompt_pages(tokens)
 
+    def stall_s(self, requests_per_second: float, tokens: int) -> float:
+        """Return how long the decoder may take nothing out before prompts of ``tokens`` fill the buffer."""
+        return self.whole_bytes / (requests_per_second * self.prompt_bytes(tokens))
 
-def kv_bytes_per_token(architecture: Architecture, tensor_parallel: int, dtype_bytes: int) -> int:
-    """Return the KV cache bytes that one token occupies on one tensor-parallel rank.
 
-    KV heads are replicated where there are more ranks than heads. MLA keeps one latent vector per
-    layer, whole on every rank.
+@dataclass(frozen=True, slots=True)
+class KvCache:
+    """Describe what sequences leave in the KV cache of one rank.
+
+    vLLM lets the layers of a sliding window keep only the window, but switches that off wherever a
+    connector transfers KV cache (vLLM 0.19, hybrid KV cache manager); ``windowed_layers`` is 0 then.
     """
-    if architecture.attention == "mla":
-        latent = (architecture.kv_lora_rank or 0) + (architecture.qk_rope_head_dim or 0)
-        return architecture.layers * latent * dtype_bytes
-    heads = max(1, math.ceil(architecture.kv_heads / tensor_parallel))
-    return 2 * architecture.layers * heads * architecture.head_dim * dtype_bytes
+
+    bytes_per_token_and_layer: int
+    layers: int
+    windowed_layers: int = 0
+    window_tokens: int = 0
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Return the bytes of one token in all layers."""
+        return self.bytes_per_token_and_layer * self.layers
+
+    def sequence_bytes(self, tokens: int) -> int:
+        """Return the bytes of one sequence of ``tokens``."""
+        held = (self.layers - self.windowed_layers) * tokens
+        held += self.windowed_layers * min(tokens, self.window_tokens)
+        return held * self.bytes_per_token_and_layer
 
 
-def kv_dtype_bytes(model: Model, role: RoleDeployment) -> int:
-    """Return the bytes of one KV element, from ``--kv-cache-dtype`` or the model's own type."""
-    chosen = str(role.engine.values.get("kv-cache-dtype", "auto"))
-    return _KV_DTYPE_BYTES.get(chosen, DTYPE_BYTES[model.architecture.dtype])
+def kv_cache(model: Model, role: RoleDeployment) -> KvCache:
+    """Return the KV cache of one rank of ``role``."""
+    shape = model.architecture
+    per_token = kv_bytes_per_token(shape, role.resources.gpus, kv_dtype_bytes(shape, role.engine))
+    windowed = shape.sliding_window_layers if role.name == "worker" else 0
+    return KvCache(per_token // shape.layers, shape.layers, windowed, shape.sliding_window or 0)
 
 
 def pd_buffer(model: Model, role: RoleDeployment, facts: Facts) -> PdBuffer:
-    """Return the PD buffer of a role as the engine will see it."""
+    """Return the PD buffer of a role as it is configured; the engine sees its ``whole_bytes``."""
     return PdBuffer(
         buffer_bytes=model.dpd.pd_buffer,
-        bytes_per_token=kv_bytes_per_token(
-            model.architecture, role.resources.gpus, kv_dtype_bytes(model, role)
-        ),
+        bytes_per_token=kv_cache(model, role).bytes_per_token,
         page_tokens=int(facts.constant("lmcache_page_tokens")),
     )
+
+
+def recommended_bytes(buffer: PdBuffer, prompts: int, input_tokens: int, max_model_len: int) -> int:
+    """Return the PD buffer for ``prompts`` in flight and one longest prompt, in whole GiB.
+
+    The longest prompt comes in addition, because nothing frees its pages while it waits for more.
+    """
+    needed = prompts * buffer.prompt_bytes(input_tokens) + buffer.prompt_bytes(max_model_len)
+    return -(-needed // GIB) * GIB
 
 
 def prompts_in_flight(requests_per_second: float, residence_s: float, quantile: float) -> int:
@@ -90,5 +118,5 @@ def prompts_in_flight(requests_per_second: float, residence_s: float, quantile: 
 
 
 def transfer_seconds(tokens: int, bytes_per_token: int, gbit_per_gpu: float) -> float:
-    """Return the time that the KV cache of ``tokens`` takes at line rate, every rank in parallel."""
+    """Return the time that the KV cache of ``tokens`` takes at ``gbit_per_gpu``, every rank in parallel."""
     return tokens * bytes_per_token * 8 / (gbit_per_gpu * 1e9)

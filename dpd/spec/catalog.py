@@ -6,7 +6,7 @@ Precedence, lowest first: schema defaults, model file, the environment's ``overr
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar, cast
@@ -16,8 +16,10 @@ import yaml
 from dpd.closed_model import ClosedModel, Locate, validate
 from dpd.facts import Facts, load_facts
 from dpd.finding import Finding, Severity
+from dpd.spec.config_json import fill_architecture
 from dpd.spec.environment import Environment
 from dpd.spec.merge import Merged, Origin, merge
+from dpd.spec.mirror_file import lay_mirror, mirror_path
 from dpd.spec.model import Model
 from dpd.yaml_file import Path_, YamlFile, dotted, read_yaml
 
@@ -33,6 +35,8 @@ class Loaded(Generic[Kind]):
     name: str
     value: Kind | None
     merged: Merged
+    written: Merged = field(default_factory=Merged)
+    """What the YAML files say alone; ``merged`` holds what a config.json adds to it."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +58,19 @@ class Catalog:
         loaded, base = self.environments[environment], self.models[model]
         if base.value is None:
             return base, []
-        merged = base.merged
+        merged = base.written
         if loaded.value is not None and model in loaded.value.overrides:
             prefix: Path_ = ("overrides", model)
             origins = {
                 path[2:]: origin for path, origin in loaded.merged.origins.items() if path[:2] == prefix
             }
             merged = merge(merged, loaded.value.overrides[model], origins)
-        merged = merge(merged, self.sets.data, self.sets.origins)
-        if merged is base.merged or merged.data == base.merged.data:
+        if self.sets.data:
+            merged = merge(merged, self.sets.data, self.sets.origins)
+        if merged is base.written:
             return base, []
-        value, findings = validate(Model, merged.data, _locator(merged))
-        return Loaded(model, value, merged), findings
+        result, findings = _validated(Model, model, merged)
+        return result, findings + _same_name(model, merged)
 
 
 def load_catalog(config_dir: Path, sets: Sequence[str] = ()) -> Catalog:
@@ -82,6 +87,14 @@ def load_catalog(config_dir: Path, sets: Sequence[str] = ()) -> Catalog:
     merged, found = _parse_sets(sets)
     findings += found
     return Catalog(config_dir, facts, environments, models, tuple(findings), merged)
+
+
+def _validated(kind: type[Kind], name: str, written: Merged) -> tuple[Loaded[Kind], list[Finding]]:
+    merged, findings = fill_architecture(written)
+    if findings:
+        return Loaded(name, None, merged, written), findings
+    value, findings = validate(kind, merged.data, _locator(merged))
+    return Loaded(name, value, merged, written), findings
 
 
 def _locator(merged: Merged) -> Locate:
@@ -107,15 +120,23 @@ def _load_folder(folder: Path, kind: type[Kind]) -> tuple[dict[str, Loaded[Kind]
         return {}, [finding]
     loaded: dict[str, Loaded[Kind]] = {}
     findings: list[Finding] = []
+    model = kind
     for path in files:
         file = read_yaml(path)
         findings += file.findings
-        merged = _as_merged(file)
-        value = None
-        if not file.findings:
-            value, found = validate(kind, file.data, _locator(merged))
+        written = _as_merged(file)
+        broken = list(file.findings)
+        if kind is Environment:
+            written, found = lay_mirror(written, mirror_path(folder.parent, path.stem))
+            findings += found
+            broken += found
+        found_here = Loaded[Kind](path.stem, None, written, written)
+        if not broken:
+            found_here, found = _validated(model, path.stem, written)
             findings += found + _file_name(path, file)
-        loaded[path.stem] = Loaded(path.stem, value, merged)
+        if path.stem in loaded:
+            findings.append(_second_file(path, loaded[path.stem].merged.fallback.file))
+        loaded[path.stem] = found_here
     return loaded, findings
 
 
@@ -123,6 +144,17 @@ def _as_merged(file: YamlFile) -> Merged:
     name = str(file.path)
     origins = {path: Origin(name, line, dotted(path)) for path, line in file.lines.items() if path}
     return Merged(file.data, origins, Origin(name, None, ""))
+
+
+def _second_file(path: Path, first: str) -> Finding:
+    return Finding(
+        id="CFG004",
+        severity=Severity.ERROR,
+        path="",
+        message=f"has the same name as {first}",
+        fix="remove one of the two",
+        file=str(path),
+    )
 
 
 def _file_name(path: Path, file: YamlFile) -> list[Finding]:
@@ -140,6 +172,27 @@ def _file_name(path: Path, file: YamlFile) -> list[Finding]:
             fix=f"write `name: {path.stem}` or rename the file to {name}{path.suffix}",
             file=str(path),
             line=file.line(("name",)),
+        )
+    ]
+
+
+def _same_name(name: str, merged: Merged) -> list[Finding]:
+    """Report a layer that renames the model: files, overrides and stacks would disagree."""
+    got = merged.data.get("name")
+    if got == name or not isinstance(got, str):
+        return []
+    origin = merged.origin(("name",))
+    return [
+        Finding(
+            id="CFG004",
+            severity=Severity.ERROR,
+            path=origin.path,
+            message=f"name `{got}` differs from the model's name `{name}`",
+            got=got,
+            allowed=name,
+            fix="remove it",
+            file=origin.file,
+            line=origin.line,
         )
     ]
 
@@ -187,7 +240,7 @@ def _parse_sets(sets: Sequence[str]) -> tuple[Merged, list[Finding]]:
         key, equals, text = item.partition("=")
         try:
             value: object = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):
             equals = ""
             value = None
         if not equals or not all(key.split(".")):
@@ -200,6 +253,13 @@ def _parse_sets(sets: Sequence[str]) -> tuple[Merged, list[Finding]]:
         for part in parts[:-1]:
             at = cast("dict[str, object]", at.setdefault(part, {}))
         at[parts[-1]] = value
-        path: Path_ = tuple(parts)
-        merged = merge(merged, layer, {path: Origin(COMMAND_LINE, None, key)})
+        merged = merge(merged, layer, dict(_origins_below(tuple(parts), value)))
     return merged, findings
+
+
+def _origins_below(path: Path_, value: object) -> Iterator[tuple[Path_, Origin]]:
+    """Yield ``path`` and every path below it as set on the command line."""
+    yield path, Origin(COMMAND_LINE, None, dotted(path))
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, object]", value).items():
+            yield from _origins_below((*path, key), item)

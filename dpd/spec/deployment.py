@@ -6,6 +6,7 @@ Both roles come from here, so prefill and decode cannot drift apart.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +14,9 @@ from typing import Literal
 from dpd.facts import Facts, ImageFact, InstanceFact, VllmFact
 from dpd.quantity import GIB
 from dpd.spec.engine_args import EngineArgs, parse_engine_args
-from dpd.spec.environment import Environment, Group
+from dpd.spec.environment import Environment
+from dpd.spec.instance_group import Group
+from dpd.spec.kv_cache import kv_bytes_per_token, kv_dtype_bytes
 from dpd.spec.model import Model, Role, ScalingRange
 
 RoleName = Literal["prefill", "decode", "worker"]
@@ -35,8 +38,9 @@ class Image:
 
     @property
     def digest(self) -> str | None:
-        """Return the pinned digest, None where only a tag is given."""
-        return self.reference.partition("@")[2] or None
+        """Return the pinned digest, None where only a tag is given or the digest is none."""
+        digest = self.reference.partition("@")[2]
+        return digest if re.fullmatch(r"sha256:[0-9a-f]{64}", digest) else None
 
     @property
     def tag(self) -> str | None:
@@ -54,6 +58,10 @@ class PodResources:
     cpu: int
     memory_request_bytes: int
     memory_limit_bytes: int
+    l1_cache_bytes: int
+    """Host memory of LMCache's cache, all ranks together; part of the request."""
+    memory_share_bytes: int
+    """What the pod may ask for beside other pods of the node; 0 on an unknown instance type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,12 @@ class Deployment:
         """Tell whether prefill and decode run on separate pools."""
         return self.model.serving.mode == "disaggregated"
 
+    @property
+    def max_model_len(self) -> int:
+        """Return the context length in tokens as the engine will see it: an argument wins over the key."""
+        asked = self.roles[0].engine.integer("max-model-len") or 0
+        return asked if asked > 0 else self.model.serving.max_model_len
+
     def role(self, name: RoleName) -> RoleDeployment:
         """Return one role; raises KeyError where the mode has no such role."""
         for role in self.roles:
@@ -102,16 +116,30 @@ class Deployment:
 
 def build_deployment(environment: Environment, model: Model, facts: Facts) -> Deployment:
     """Resolve ``model`` in ``environment``. Pure; wrong values are kept for the rules to report."""
-    image = resolve_image(model.serving.image, facts)
+    image = pulled_image(resolve_image(model.serving.image, facts), environment)
     vllm = vllm_of(image, facts)
+    roles = _roles(environment, model, facts, image, vllm)
     return Deployment(
         environment=environment,
         model=model,
         image=image,
         vllm=vllm,
-        env=_environment_variables(model),
-        roles=_roles(environment, model, facts, image, vllm),
+        env=_environment_variables(model, pd_buffer_bytes(model, roles[-1], facts)),
+        roles=roles,
     )
+
+
+def pd_buffer_bytes(model: Model, role: RoleDeployment, facts: Facts) -> int:
+    """Return `dpd.pd_buffer` rounded down to whole pages of the role's rank.
+
+    LMCache 0.4.3 rounds down itself; releases before LMCache#2694 stop with an assertion instead, so
+    every release gets a size that it takes as it is.
+    """
+    per_token = kv_bytes_per_token(
+        model.architecture, role.resources.gpus, kv_dtype_bytes(model.architecture, role.engine)
+    )
+    page = per_token * int(facts.constant("lmcache_page_tokens"))
+    return model.dpd.pd_buffer // page * page
 
 
 def resolve_image(name: str, facts: Facts) -> Image:
@@ -121,6 +149,12 @@ def resolve_image(name: str, facts: Facts) -> Image:
         return Image(f"{fact.reference}@{fact.digest}" if fact.digest else fact.reference, fact)
     bare = name.partition("@")[0]
     return Image(name, next((row for row in facts.images.values() if row.reference == bare), None))
+
+
+def pulled_image(image: Image, environment: Environment) -> Image:
+    """Return the image as nodes pull it: in a closed network its copy, which holds the same."""
+    copy = environment.mirrored_image(image.reference)
+    return Image(copy.reference, image.fact) if copy else image
 
 
 def vllm_of(image: Image, facts: Facts) -> VllmFact | None:
@@ -155,7 +189,9 @@ def _roles(
         args = _role_args(name, model, role)
         instance = facts.instances.get(group.instance_type)
         engine = parse_engine_args((*shared, *args), vllm) if vllm else EngineArgs()
-        gpus = engine.integer("tensor-parallel-size") or model.serving.tensor_parallel
+        # A value below 1 is SRV006's to report; sizes are computed from the configuration then.
+        asked = engine.integer("tensor-parallel-size") or 0
+        gpus = asked if asked > 0 else model.serving.tensor_parallel
         roles.append(
             RoleDeployment(
                 name=name,
@@ -209,7 +245,7 @@ NIXL_TRANSFER = {
 }
 
 
-def _environment_variables(model: Model) -> dict[str, str]:
+def _environment_variables(model: Model, buffer_bytes: int) -> dict[str, str]:
     dpd = model.dpd
     variables = {
         "HF_HOME": "/tmp/hf_home",  # noqa: S108 - a path inside the worker's container
@@ -227,7 +263,7 @@ def _environment_variables(model: Model) -> dict[str, str]:
         }
     if model.serving.mode == "disaggregated" and dpd.transport == "lmcache":
         variables |= {
-            "PD_BUFFER_SIZE": str(dpd.pd_buffer),
+            "PD_BUFFER_SIZE": str(buffer_bytes),
             "LMCACHE_SAVE_DECODE_CACHE": "False",
             # Configuration from variables alone skips the check that switches this on; without
             # it a prompt shorter than a chunk is never sent (LMCache#2459).
@@ -243,17 +279,19 @@ def _resources(
 ) -> PodResources:
     """Size one pod: its share of the node's EFA devices and cores, and memory for what it holds.
 
-    Half of the share of cores is requested, so that sidecars and system pods fit beside it; nine
-    tenths of the share of memory is the limit.
+    Less than the whole share of cores and memory is taken, so that sidecars and system pods fit beside it.
     """
     share = gpus / instance.gpu_count if instance and instance.gpu_count else 0.0
     l1_bytes = model.dpd.l1_cache.size_per_rank * gpus if with_l1 and model.dpd.l1_cache.enabled else 0
     request = int(facts.constant("host_memory_base_gib") * GIB) + l1_bytes
-    limit = int(instance.memory_bytes * share * 0.9) // GIB * GIB if instance else request
+    memory = instance.memory_bytes * share * facts.constant("pod_memory_share") if instance else 0
+    memory_share = int(memory) // GIB * GIB
     return PodResources(
         gpus=gpus,
         efa_devices=int(instance.efa_devices * share) if instance else 0,
-        cpu=max(1, int(instance.vcpus * share / 2)) if instance else 1,
+        cpu=max(1, int(instance.vcpus * share * facts.constant("pod_cpu_share"))) if instance else 1,
         memory_request_bytes=request,
-        memory_limit_bytes=max(limit, request),
+        memory_limit_bytes=max(memory_share, request),
+        l1_cache_bytes=l1_bytes,
+        memory_share_bytes=memory_share,
     )

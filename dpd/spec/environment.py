@@ -9,6 +9,11 @@ from pydantic import AfterValidator, Field, PlainSerializer
 
 from dpd.closed_model import ClosedModel
 from dpd.finding import Severity
+from dpd.spec.cost_control import Budget, Schedule
+from dpd.spec.existing import ExistingCluster, ExistingNetwork, ExistingWeights
+from dpd.spec.guard import Encryption, Endpoint
+from dpd.spec.instance_group import Groups, Maintenance, ZoneId
+from dpd.spec.mirror import Mirror, MirroredChart, MirroredImage
 
 
 def _between(widest: int, narrowest: int) -> AfterValidator:
@@ -28,13 +33,8 @@ SubnetCidr = Annotated[IPv4Network, _between(16, 28), PlainSerializer(str, retur
 AnyCidr = Annotated[IPv4Network, PlainSerializer(str, return_type=str)]
 # hyperpod-tls-dpd-<name>-<account>-<region> is a bucket name, at most 63 characters.
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,17}$", examples=["dev"])]
-# Local zones have ids such as usw2-lax1-az1, so more than one middle part is allowed (report P-15).
-ZoneId = Annotated[str, Field(pattern=r"^[a-z]{2,}[0-9]+(-[a-z0-9]+)*-az[0-9]+$", examples=["usw2-az1"])]
 PrincipalArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/.+$")]
-TrainingPlanArn = Annotated[
-    str, Field(pattern=r"^arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+$")
-]
-
+EndpointService = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]+$", examples=["ecr.api"])]
 # The operator's CRD admits no other server for its Prometheus triggers.
 PrometheusUrl = Annotated[
     str,
@@ -52,12 +52,20 @@ class Network(ClosedModel):
     """Primary range: public, control-plane and load-balancer subnets."""
     gpu_subnet_cidr: SubnetCidr = IPv4Network("10.1.0.0/16")
     """Secondary range of the one private subnet in which every HyperPod node lives."""
+    system_subnet_cidr: SubnetCidr | None = None
+    """Further secondary range, for a system group whose `zone_id` is not the GPU zone."""
     control_plane_zone_ids: tuple[ZoneId, ...] = Field(default=(), max_length=2)
     """Two zones for the EKS control plane and load balancers; empty: the GPU zone and one more."""
     closed: bool = False
-    """True: no NAT gateway, interface endpoints instead, mirrored images."""
+    """True: no way to the internet; endpoints of AWS services, and images that `dpd mirror` copied."""
+    further_endpoints: tuple[EndpointService, ...] = ()
+    """Further interface endpoints of a closed network, such as bedrock-runtime."""
+    omitted_endpoints: tuple[EndpointService, ...] = ()
+    """Interface endpoints to leave out, because the region lacks the service or nobody needs it."""
     placement_group: str = "none"
     """`none`, `create`, or the name of an existing group. HyperPod nodes cannot join one."""
+    existing: ExistingNetwork | None = None
+    """Network to use instead of making one."""
 
 
 class Kubernetes(ClosedModel):
@@ -68,29 +76,8 @@ class Kubernetes(ClosedModel):
     """Empty: the API endpoint is private only."""
     admin_arns: tuple[PrincipalArn, ...] = ()
     """IAM roles or users that may use kubectl as administrators; nobody else can, not even the deployer."""
-
-
-class Group(ClosedModel):
-    """Describe one HyperPod instance group."""
-
-    instance_type: Annotated[str, Field(examples=["ml.p5.48xlarge"])]
-    count: Annotated[int, Field(ge=0, le=6758, examples=[1])]
-    """Nodes; 0 deploys everything else and adds nodes later."""
-    training_plan_arn: TrainingPlanArn | None = None
-    training_plan_zone_id: ZoneId | None = None
-    """Zone that the training plan's offering named, so that it can be compared before deploy."""
-    zone_id: ZoneId | None = None
-    """Zone of this group; default: `gpu_zone_id`."""
-    labels: dict[str, str] = {}
-    """Further node labels."""
-
-
-class Groups(ClosedModel):
-    """Hold the three instance groups of a cluster."""
-
-    system: Group
-    prefill: Group
-    decode: Group
+    existing: ExistingCluster | None = None
+    """Cluster to use instead of making one; `version` states what it runs."""
 
 
 class HyperPod(ClosedModel):
@@ -99,6 +86,8 @@ class HyperPod(ClosedModel):
     groups: Groups
     node_recovery: Literal["automatic", "none"] = "automatic"
     deep_health_checks: tuple[Literal["InstanceStress", "InstanceConnectivity"], ...] = ()
+    maintenance: Maintenance | None = None
+    """Window in which nodes move to the newest image; default: only when asked to."""
     lifecycle_bucket: str | None = None
     """Existing bucket for lifecycle scripts; default: one that the stack makes."""
     chart_commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
@@ -156,15 +145,43 @@ class Environment(ClosedModel):
     kubernetes: Kubernetes = Kubernetes()
     hyperpod: HyperPod
     operator: Operator = Operator()
+    encryption: Encryption = Encryption()
+    endpoint: Endpoint = Endpoint()
     addons: dict[str, str] = {}
     """Version per EKS add-on, where it differs from the facts."""
     models: tuple[str, ...] = ()
     overrides: dict[str, dict[str, Any]] = {}
     """Per model, the keys of the model file that differ here."""
+    weights: ExistingWeights = ExistingWeights()
+    mirror: Mirror = Mirror()
+    """Written by `dpd mirror --apply` to config/mirror/<name>.yaml, and read from there."""
     observability: Observability = Observability()
     promotion: Promotion = Promotion()
+    budget: Budget | None = None
+    """Alarm on monthly cost; needs the tag hyperpod-dpd/environment activated for cost allocation."""
+    schedule: Schedule | None = None
+    """Hours without GPU nodes; never in a protected environment."""
     protected: bool = False
     """True: digests required, no destroy without confirmation, data retained."""
     accept: dict[str, Accepted] = {}
     """Findings whose severity is lowered here, by id."""
     tags: dict[str, str] = {}
+
+    @property
+    def system_zone_id(self) -> str:
+        """Return the zone of the system group."""
+        return self.hyperpod.groups.system.zone_id or self.gpu_zone_id
+
+    @property
+    def makes_buckets(self) -> bool:
+        """Tell whether the stacks make any bucket: of weights, of scripts or of certificates."""
+        return not (self.weights.bucket and self.hyperpod.lifecycle_bucket and self.operator.tls_bucket)
+
+    @property
+    def mirrored_chart(self) -> MirroredChart | None:
+        """Return the copy of the base chart that a closed network installs; None: from its repository."""
+        return self.mirror.chart if self.network.closed else None
+
+    def mirrored_image(self, reference: str) -> MirroredImage | None:
+        """Return the copy of an image that a closed network pulls; None where there is none, or no need."""
+        return self.mirror.images.get(reference) if self.network.closed else None

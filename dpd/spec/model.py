@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from dpd.closed_model import ClosedModel
 from dpd.quantity import GIB, Bytes
 
-Positive = Annotated[int, Field(ge=1)]
+# Above anything that exists, and small enough for exact arithmetic in floats.
+LARGEST = 10**9
+Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 DtypeName = Literal["bfloat16", "float16", "float32"]
 
 DTYPE_BYTES: dict[str, int] = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -37,18 +39,27 @@ class Weights(ClosedModel):
         return self
 
 
+def _shape_or_config_json(schema: dict[str, Any]) -> None:
+    """Let editors accept a config.json in place of the keys that it fills."""
+    schema["anyOf"] = [{"required": schema.pop("required")}, {"required": ["config_json"]}]
+
+
 class Architecture(ClosedModel):
     """Hold the shape of the network, as its Hugging Face config.json states it."""
 
-    parameters: Annotated[float, Field(gt=0, examples=["70.6e9"])]
+    model_config = ConfigDict(json_schema_extra=_shape_or_config_json)
+
+    config_json: str | None = None
+    """Hugging Face config.json that fills the keys below, relative to this file; keys beside it win."""
+    parameters: Annotated[float, Field(gt=0, le=1e15, examples=["70.6e9"])]
     """Parameters in total."""
-    active_parameters: Annotated[float, Field(gt=0)] | None = None
-    """Parameters that one token uses; for mixture-of-experts models."""
-    layers: Annotated[int, Field(ge=1, examples=[80])]
-    hidden_size: Annotated[int, Field(ge=1, examples=[8192])]
-    attention_heads: Annotated[int, Field(ge=1, examples=[64])]
-    kv_heads: Annotated[int, Field(ge=1, examples=[8])]
-    head_dim: Annotated[int, Field(ge=1, examples=[128])]
+    active_parameters: Annotated[float, Field(gt=0, le=1e15)] | None = None
+    """Parameters that one token computes with; for mixture-of-experts models."""
+    layers: Annotated[int, Field(ge=1, le=LARGEST, examples=[80])]
+    hidden_size: Annotated[int, Field(ge=1, le=LARGEST, examples=[8192])]
+    attention_heads: Annotated[int, Field(ge=1, le=LARGEST, examples=[64])]
+    kv_heads: Annotated[int, Field(ge=1, le=LARGEST, examples=[8])]
+    head_dim: Annotated[int, Field(ge=1, le=LARGEST, examples=[128])]
     dtype: DtypeName = "bfloat16"
     """Type of activations and, unless `kv_dtype` says otherwise, of the KV cache."""
     quantization: Literal["fp8", "int8", "int4", "mxfp4"] | None = None
@@ -56,6 +67,10 @@ class Architecture(ClosedModel):
     attention: Literal["gqa", "mla"] = "gqa"
     kv_lora_rank: Positive | None = None
     qk_rope_head_dim: Positive | None = None
+    sliding_window: Positive | None = None
+    """Tokens that a layer with a sliding window attends to."""
+    sliding_window_layers: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """Layers with a sliding window; they count in full where KV cache is transferred."""
     moe: bool = False
 
     @model_validator(mode="after")
@@ -65,6 +80,11 @@ class Architecture(ClosedModel):
         if self.attention_heads % self.kv_heads:
             raise ValueError(
                 f"attention_heads ({self.attention_heads}) must be a multiple of kv_heads ({self.kv_heads})"
+            )
+        if self.sliding_window_layers > (self.layers if self.sliding_window else 0):
+            raise ValueError(
+                f"sliding_window_layers ({self.sliding_window_layers}) needs `sliding_window` and at most "
+                f"layers ({self.layers})"
             )
         return self
 
@@ -82,8 +102,8 @@ class Serving(ClosedModel):
     runtime: Literal["operator", "self_managed"] = "operator"
     image: str = "hyperpod-dlc"
     """Key of facts/images.yaml, or a full reference."""
-    tensor_parallel: Annotated[int, Field(ge=1, examples=[8])]
-    max_model_len: Annotated[int, Field(ge=1, examples=[16384])]
+    tensor_parallel: Annotated[int, Field(ge=1, le=LARGEST, examples=[8])]
+    max_model_len: Annotated[int, Field(ge=1, le=LARGEST, examples=[16384])]
     """Longest prompt plus answer, in tokens."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1)] = 0.75
     """Share of GPU memory for weights, activations and KV cache; the PD buffer lies outside it."""
@@ -109,7 +129,7 @@ class Role(ClosedModel):
 class Routing(ClosedModel):
     """Decide which prompts are disaggregated, and to which prefiller they go."""
 
-    threshold_tokens: Annotated[int, Field(ge=0)] = 4096
+    threshold_tokens: Annotated[int, Field(ge=0, le=LARGEST)] = 4096
     """Prompts of at least so many tokens go through a prefiller; 0: every prompt."""
     strategy: Literal["prefixaware", "kvaware", "session", "roundrobin"] = "prefixaware"
 
@@ -123,7 +143,7 @@ class Topology(ClosedModel):
     availability_zone: str | None = None
     """Zone name, passed through as it is. What the operator compares it with is not documented."""
     placement_group: str | None = None
-    """Passed through as it is; no public mapping to HyperPod nodes exists."""
+    """`environment` for that of the environment, or a name; no public mapping to HyperPod nodes exists."""
 
 
 class L1Cache(ClosedModel):
@@ -151,7 +171,7 @@ class Dpd(ClosedModel):
 class ScalingRange(ClosedModel):
     """Bound the replicas of one role."""
 
-    min: Annotated[int, Field(ge=0)] = 1
+    min: Annotated[int, Field(ge=0, le=LARGEST)] = 1
     max: Positive = 1
 
     @model_validator(mode="after")
@@ -171,8 +191,8 @@ class Autoscaling(ClosedModel):
 class Slo(ClosedModel):
     """State the latency that users are promised, in milliseconds."""
 
-    ttft_p99_ms: Annotated[float, Field(gt=0)] = 2000
-    itl_p99_ms: Annotated[float, Field(gt=0)] = 50
+    ttft_p99_ms: Annotated[float, Field(gt=0, le=LARGEST)] = 2000
+    itl_p99_ms: Annotated[float, Field(gt=0, le=LARGEST)] = 50
 
 
 class Workload(ClosedModel):
@@ -180,7 +200,7 @@ class Workload(ClosedModel):
 
     input_tokens: Positive = 6000
     output_tokens: Positive = 256
-    requests_per_second: Annotated[float, Field(gt=0)] = 2
+    requests_per_second: Annotated[float, Field(gt=0, le=LARGEST)] = 2
     concurrency: Positive = 16
     slo: Slo = Slo()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Literal, TypeVar
 
 from dpd.closed_model import ClosedModel, validate
 from dpd.finding import Finding, Severity
@@ -13,6 +14,7 @@ from dpd.yaml_file import Path_, dotted, read_yaml
 
 IGNORED_FILE = ROOT / "policy" / "ignored.yaml"
 
+Row = TypeVar("Row", bound=ClosedModel)
 Tool = Literal["cloudformation-validate", "cfn-lint"]
 
 
@@ -42,20 +44,26 @@ class Ignored:
 
 def load_ignored() -> tuple[Ignored, list[Finding]]:
     """Read policy/ignored.yaml; a row without a reason is a finding and is not applied."""
-    file = read_yaml(IGNORED_FILE)
+    rows, findings = load_rows(IGNORED_FILE, IgnoredRow)
+    return Ignored(tuple(rows)), findings
+
+
+def load_rows(path: Path, row_type: type[Row]) -> tuple[list[Row], list[Finding]]:
+    """Read a file of named rows of one type, with a finding for each row that is not one."""
+    file = read_yaml(path)
     findings = list(file.findings)
-    rows: list[IgnoredRow] = []
+    rows: list[Row] = []
     for key, data in file.data.items():
 
         def locate(loc: Path_, key: str = key) -> tuple[str, int | None, str]:
-            return str(IGNORED_FILE), file.line((key, *loc)), dotted((key, *loc))
+            return str(path), file.line((key, *loc)), dotted((key, *loc))
 
         if not isinstance(data, dict):
             message = f"row {key!r} must be a mapping"
-            findings.append(Finding("CFG003", Severity.ERROR, str(key), message, file=str(IGNORED_FILE)))
+            findings.append(Finding("CFG003", Severity.ERROR, str(key), message, file=str(path)))
             continue
-        row, found = validate(IgnoredRow, data, locate)  # pyright: ignore[reportUnknownArgumentType]
+        row, found = validate(row_type, data, locate)  # pyright: ignore[reportUnknownArgumentType]
         findings += found
         if row is not None:
             rows.append(row)
-    return Ignored(tuple(rows)), findings
+    return rows, findings

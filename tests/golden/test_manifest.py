@@ -48,7 +48,7 @@ def test_dev_manifest_agrees_with_the_documented_example(documents: list[Manifes
     assert documents[1]["apiVersion"] == "inference.sagemaker.aws.amazon.com/v1"
     assert documents[1]["kind"] == "InferenceEndpointConfig"
     assert worker["image"].partition("@")[0].endswith("vllm:server-hyperpod-cuda-v1.1")
-    assert variables["PD_BUFFER_SIZE"] == str(8 * 1024**3)
+    assert variables["PD_BUFFER_SIZE"] == str(819 * 10 * 1024**2), "P-50: whole pages of 10 MiB"
     assert variables["LMCACHE_SAVE_DECODE_CACHE"] == "False"
     assert variables["PYTHONHASHSEED"] == "0"
     assert pd["routingThreshold"] == 4096

@@ -39,9 +39,10 @@ def test_deployment_order_is_a_chain(stacks: Manifest) -> None:
         return {other for other in stacks[name]["dependencies"] if not other.endswith(".assets")}
 
     model = "dpd-dev-model-llama-3-3-70b"
-    assert needs("dpd-dev-network") == set()
-    assert needs("dpd-dev-weights") == set()
-    assert needs("dpd-dev-cluster") == {"dpd-dev-network"}
+    assert needs("dpd-dev-security") == set()
+    assert needs("dpd-dev-network") == {"dpd-dev-security"}
+    assert needs("dpd-dev-weights") == {"dpd-dev-security"}
+    assert needs("dpd-dev-cluster") == {"dpd-dev-network", "dpd-dev-security"}
     assert needs("dpd-dev-hyperpod") >= {"dpd-dev-cluster"}
     assert needs("dpd-dev-operator") >= {"dpd-dev-hyperpod", "dpd-dev-weights"}
     assert needs(model) >= {"dpd-dev-operator"}

@@ -148,8 +148,8 @@ def test_waiter_wants_the_nodes_of_the_cluster(template: Template) -> None:
     wait = the(template, "Custom::HyperPodNodesReady")["Properties"]
 
     assert wait["ClusterArn"] == {"Fn::GetAtt": [cluster, "ClusterArn"]}
-    assert {group["Name"]: (group["InstanceType"], group["Count"]) for group in wait["Groups"]} == {
-        name: (group["InstanceType"], group["InstanceCount"]) for name, group in groups(template).items()
+    assert {group["Name"]: (group["InstanceTypes"], group["Count"]) for group in wait["Groups"]} == {
+        name: ([group["InstanceType"]], group["InstanceCount"]) for name, group in groups(template).items()
     }
 
 

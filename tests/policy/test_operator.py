@@ -236,7 +236,7 @@ def test_volumes_read_the_models_of_the_environment_and_write_nothing(template: 
         for action in listed(statement["Action"])
     }
 
-    assert set(allowed) == {"s3:ListBucket", "s3:GetObject"}
+    assert set(allowed) == {"s3:ListBucket", "s3:GetObject", "kms:Decrypt"}
     assert [path.rpartition(">")[2] for path in allowed["s3:GetObject"]] == ["/Llama-3.3-70B-Instruct/*"]
 
 
@@ -291,5 +291,6 @@ def test_no_role_of_the_operator_may_pass_roles_or_write_policies(template: Temp
 
 
 def test_service_accounts_of_addons_are_not_made_here(template: Template) -> None:
-    assert not of_type(template, "Custom::AWSCDK-EKS-KubernetesResource")
+    manifests = of_type(template, "Custom::AWSCDK-EKS-KubernetesResource").values()
+    assert not [item for item in manifests if "ServiceAccount" in json.dumps(item["Properties"]["Manifest"])]
     assert not of_type(template, "AWS::EKS::PodIdentityAssociation")

@@ -80,7 +80,7 @@ def of_type(resources: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def test_every_environment_validates_and_no_explanation_is_stale(
-    bundles: Path, catalog: Catalog, facts: Facts, monkeypatch: pytest.MonkeyPatch
+    bundles: Path, site_bundles: Any, catalog: Catalog, facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: set[str] = set()
     match = ignored.Ignored.match
@@ -91,8 +91,13 @@ def test_every_environment_validates_and_no_explanation_is_stale(
         return row
 
     monkeypatch.setattr(ignored.Ignored, "match", remember)
-    for name in NAMES:
-        findings = validate_bundle(bundles / name, environment(catalog, name), facts)
+    every = [(bundles / name, environment(catalog, name)) for name in NAMES]
+    every += [
+        (site_bundles.folder / name, environment(site_bundles.catalog, name))
+        for name in ("brought", "closed")
+    ]
+    for folder, built in every:
+        findings = validate_bundle(folder, built, facts)
         expected = [] if CRD.exists() else ["VAL004"]
         assert [finding.id for finding in findings] == expected, [finding.text() for finding in findings]
     rows = ignored.load_ignored()[0].rows

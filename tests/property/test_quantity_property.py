@@ -24,7 +24,9 @@ def test_the_next_larger_unit_is_1024_times_as_much(count: int, unit: str) -> No
 
 
 @bounded
-@given(st.one_of(st.text(max_size=30), st.integers(), st.floats(), st.none(), st.booleans(), st.lists(st.text())))
+@given(
+    st.one_of(st.text(max_size=30), st.integers(), st.floats(), st.none(), st.booleans(), st.lists(st.text()))
+)
 def test_anything_is_a_size_or_a_value_error(value: object) -> None:
     try:
         count = parse_bytes(value)

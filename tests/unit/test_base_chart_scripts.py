@@ -125,6 +125,50 @@ def test_removal_needs_no_repository(build: Path, repository: Repository) -> Non
     assert (build / "archive.sha256").read_text() == ""
 
 
+@pytest.fixture
+def bucket_archive(build: Path, repository: Repository) -> str:
+    """Serve an archive of the chart from a stand-in for S3, and return its digest."""
+    served = build / "served.tar"
+    with served.open("wb") as file:
+        subprocess.run(
+            ["git", "archive", "--format=tar", repository.commit, FOLDER],
+            cwd=repository.path,
+            stdout=file,
+            check=True,
+        )
+    stand_in(build / "bin/aws", 'echo "$@" >>aws.log; cp served.tar "${@: -1}"')
+    return hashlib.sha256(served.read_bytes()).hexdigest()
+
+
+S3 = "s3://mirror/charts/067d.tar"
+
+
+def test_an_archive_from_a_bucket_brings_its_dependencies(
+    build: Path, repository: Repository, bucket_archive: str
+) -> None:
+    run = fetch(build, repository, REPOSITORY=S3, ARCHIVE_SHA256=bucket_archive)
+    assert run.returncode == 0, run.stderr
+    assert (build / "aws.log").read_text() == f"s3 cp --only-show-errors {S3} chart.tar\n"
+    assert (build / "chart" / FOLDER / "charts" / "part.tgz").read_text() == "part"
+    assert (build / "archive.sha256").read_text().strip() == bucket_archive
+    assert not (build / "helm.log").exists()
+    assert not (build / "source").exists()
+
+
+@pytest.mark.usefixtures("bucket_archive")
+def test_an_archive_from_a_bucket_needs_its_digest(build: Path, repository: Repository) -> None:
+    run = fetch(build, repository, REPOSITORY=S3)
+    assert (run.returncode, run.stderr) == (1, "chart: an archive in a bucket needs its SHA-256\n")
+    assert not (build / "aws.log").exists()
+
+
+def test_an_exchanged_archive_is_refused(build: Path, repository: Repository, bucket_archive: str) -> None:
+    run = fetch(build, repository, REPOSITORY=S3, ARCHIVE_SHA256="ab" * 32)
+    assert run.returncode == 1
+    assert f"SHA-256 is {bucket_archive}, configured is {'ab' * 32}" in run.stderr
+    assert not (build / "chart").exists()
+
+
 RELEASE = {
     "RELEASE": "hyperpod-dependencies",
     "NAMESPACE": "kube-system",

@@ -85,7 +85,9 @@ def test_values(facts: Facts, args: list[str], flag: str, value: object) -> None
 
 
 def test_the_last_one_wins_whatever_its_spelling(facts: Facts) -> None:
-    engine = parse(facts, "--tensor-parallel-size", "8", "-tp=4", "--enable-prefix-caching", "--max-num-seqs=2")
+    engine = parse(
+        facts, "--tensor-parallel-size", "8", "-tp=4", "--enable-prefix-caching", "--max-num-seqs=2"
+    )
     assert engine.integer("tensor-parallel-size") == 4
     assert engine.indices["tensor-parallel-size"] == 2
     assert parse(facts, "--enforce-eager", "--no-enforce-eager").values["enforce-eager"] is False

@@ -164,7 +164,9 @@ def test_host_cache_needs_the_lmcache_connector(build: Build, transport: str, ex
 
 def test_topology_names_zone_and_group_only_when_asked(build: Build) -> None:
     assert _spec(build())["pdSpec"]["topologySpec"] == {"sameAZ": True}
-    asked = build({"dpd.topology": {"same_zone": True, "availability_zone": "us-west-2a", "placement_group": "pg"}})
+    asked = build(
+        {"dpd.topology": {"same_zone": True, "availability_zone": "us-west-2a", "placement_group": "pg"}}
+    )
     assert _spec(asked)["pdSpec"]["topologySpec"] == {
         "sameAZ": True,
         "availabilityZone": "us-west-2a",

@@ -18,6 +18,7 @@ LONGEST = "a" * 18
     ("make", "prefix"),
     [
         (names.weights_bucket_name, "dpd-"),
+        (names.access_log_bucket_name, "dpd-"),
         (names.lifecycle_bucket_name, "sagemaker-"),
         (names.tls_bucket_name, "hyperpod-tls-"),
     ],

@@ -16,8 +16,8 @@ ARN = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abc123def456"
 START_S = 1_000_000
 LAUNCHED = datetime(2026, 11, 30, tzinfo=UTC)
 GROUPS = [
-    {"Name": "system", "InstanceType": "ml.c5.4xlarge", "Count": "2"},
-    {"Name": "decode", "InstanceType": "ml.p5.48xlarge", "Count": "1"},
+    {"Name": "system", "InstanceTypes": ["ml.c5.4xlarge"], "Count": "2"},
+    {"Name": "decode", "InstanceTypes": ["ml.p5.48xlarge", "ml.p5e.48xlarge"], "Count": "1"},
 ]
 
 
@@ -144,6 +144,12 @@ def test_a_node_in_deep_health_checks_has_arrived(stub: Stubber) -> None:
     assert poll(stub)["IsComplete"] is True
 
 
+def test_a_node_of_a_fallback_type_has_arrived(stub: Stubber) -> None:
+    answer(stub, node("system"), node("system"), node("decode", InstanceType="ml.p5e.48xlarge"))
+
+    assert poll(stub)["IsComplete"] is True
+
+
 def test_nodes_of_the_former_instance_type_do_not_count(stub: Stubber) -> None:
     former = node("decode", InstanceType="ml.p5en.48xlarge")
     answer(stub, node("system"), node("system"), former)
@@ -170,7 +176,7 @@ def test_the_deadline_tells_group_wanted_seen_message_and_event(stub: Stubber) -
 
     assert str(raised.value) == (
         "HyperPod cluster dpd-dev (InService) is not ready after 3000 s. "
-        "group decode (InService) wants 1 ml.p5.48xlarge, sees 1 Pending: waiting for capacity. "
+        "group decode (InService) wants 1 ml.p5.48xlarge or ml.p5e.48xlarge, sees 1 Pending: waiting for capacity. "
         "event of group decode: Insufficient capacity for ml.p5.48xlarge in usw2-az1"
     )
 
@@ -179,7 +185,7 @@ def test_a_group_without_any_node_says_so(stub: Stubber) -> None:
     answer(stub, node("system"), node("system"))
     answer_events(stub)
 
-    with pytest.raises(RuntimeError, match=r"wants 1 ml\.p5\.48xlarge, sees no node"):
+    with pytest.raises(RuntimeError, match=r"wants 1 ml\.p5\.48xlarge or ml\.p5e\.48xlarge, sees no node"):
         poll(stub, waited_s=3000)
 
 

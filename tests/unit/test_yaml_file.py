@@ -17,9 +17,7 @@ def read(tmp_path: Path, content: str | bytes) -> yaml_file.YamlFile:
     return read_yaml(path)
 
 
-LAUGHS = "a0: &a0 [x]\n" + "".join(
-    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
-)
+LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
 KEY_LAUGHS = LAUGHS + "? [*a11]\n: x\n"
 
 

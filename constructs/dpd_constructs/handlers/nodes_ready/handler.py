@@ -27,14 +27,14 @@ class Group:
     """Hold what one instance group wants, and what is there."""
 
     name: str
-    instance_type: str
+    instance_types: tuple[str, ...]
     wanted: int
     status: str
     nodes: tuple[Mapping[str, Any], ...]
 
     @property
     def arrived(self) -> int:
-        """Return the number of nodes of the wanted type that have joined."""
+        """Return the number of nodes of a wanted type that have joined."""
         return sum(1 for node in self.nodes if node["InstanceStatus"]["Status"] in _ARRIVED)
 
     @property
@@ -50,7 +50,8 @@ class Group:
         seen = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "no node"
         messages = dict.fromkeys(node["InstanceStatus"].get("Message", "") for node in self.nodes)
         said = "; ".join(message for message in messages if message)
-        line = f"group {self.name} ({self.status}) wants {self.wanted} {self.instance_type}, sees {seen}"
+        types = " or ".join(self.instance_types)
+        line = f"group {self.name} ({self.status}) wants {self.wanted} {types}, sees {seen}"
         return f"{line}: {said}" if said else line
 
 
@@ -116,15 +117,15 @@ def _groups(
     return [
         Group(
             name=wanted["Name"],
-            instance_type=wanted["InstanceType"],
+            instance_types=tuple(wanted["InstanceTypes"]),
             wanted=int(wanted["Count"]),
             status=status.get(wanted["Name"], "absent"),
             # After a change of instance type the old nodes are still listed for a while.
             nodes=tuple(
                 node
                 for node in nodes
-                if (node["InstanceGroupName"], node["InstanceType"])
-                == (wanted["Name"], wanted["InstanceType"])
+                if node["InstanceGroupName"] == wanted["Name"]
+                and node["InstanceType"] in wanted["InstanceTypes"]
             ),
         )
         for wanted in properties["Groups"]

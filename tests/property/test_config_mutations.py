@@ -1,0 +1,184 @@
+"""One wrong field gives one finding, which is the named one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dpd.finding import Finding
+
+CONFIG = Path(__file__).resolve().parents[2] / "config"
+PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/p5-week"
+CERTIFICATE = "arn:aws:acm:us-west-2:111122223333:certificate/0123abcd-0000-0000-0000-000000000000"
+NIXL_WITHOUT_BACKEND = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
+
+Data = dict[str, Any]
+Findings = Callable[[Data, Data], list[Finding]]
+
+
+def plain(path: str) -> Data:
+    data: Data = yaml.safe_load((CONFIG / path).read_text(encoding="utf-8"))
+    return data
+
+
+DEV = plain("environments/dev.yaml")
+LLAMA = plain("models/llama-3.3-70b.yaml")
+
+
+def with_value(data: Data, path: str, value: object) -> Data:
+    """Return a copy with one value set; ``...`` removes the key."""
+    copy = deepcopy(data)
+    at = copy
+    *parents, last = path.split(".")
+    for key in parents:
+        at = at.setdefault(key, {})
+    if value is ...:
+        del at[last]
+    else:
+        at[last] = value
+    return copy
+
+
+ENVIRONMENT: list[tuple[str, object, str]] = [
+    ("regoin", "us-west-2", "CFG001"),
+    ("network.vpc", "10.0.0.0/16", "CFG001"),
+    ("hyperpod.groups.decode.counts", 1, "CFG001"),
+    ("hyperpod.groups.encode", {"instance_type": "ml.p5.48xlarge", "count": 1}, "CFG001"),
+    ("kubernetes.versoin", "1.34", "CFG001"),
+    ("region", ..., "CFG002"),
+    ("gpu_zone_id", ..., "CFG002"),
+    ("hyperpod.groups.system", ..., "CFG002"),
+    ("hyperpod.groups.decode.count", ..., "CFG002"),
+    ("backend", "kubernetes", "CFG003"),
+    ("account", "1234", "CFG003"),
+    ("endpoint.certificate_arn", CERTIFICATE, "TLS001"),
+    ("endpoint", {"certificate_arn": CERTIFICATE, "domain_name": "*.example.com"}, "TLS002"),
+    (
+        "endpoint",
+        {"certificate_arn": CERTIFICATE.replace("us-west-2", "eu-west-1"), "domain_name": "llm.example.com"},
+        "TLS003",
+    ),
+    ("gpu_zone_id", "us-west-2a", "CFG003"),
+    ("network.gpu_subnet_cidr", "10.1.0.0/33", "CFG003"),
+    ("network.vpc_cidr", "10.0.0.0/8", "CFG003"),
+    ("kubernetes.version", 1.34, "CFG003"),
+    ("kubernetes.public_access_cidrs", "0.0.0.0/0", "CFG003"),
+    ("hyperpod.groups.decode.count", "two", "CFG003"),
+    ("hyperpod.groups.decode.training_plan_arn", "p5-week", "CFG003"),
+    ("hyperpod.deep_health_checks", ["Everything"], "CFG003"),
+    ("protected", "perhaps", "CFG003"),
+    ("tags", ["team"], "CFG003"),
+    ("name", "other", "CFG004"),
+    ("models", ["llama-3.3-70"], "CFG004"),
+    ("overrides", {"qwen3-32b": {}}, "CFG004"),
+    ("overrides", {"llama-3.3-70b": {"dpd": {"pd_buffer": "8GB"}}}, "CFG003"),
+    ("overrides", {"llama-3.3-70b": {"dpd": {"routing": {"treshold": 1}}}}, "CFG001"),
+    ("accept", {"KVC999": {"severity": "info", "reason": "nobody knows"}}, "CFG007"),
+    ("network.gpu_subnet_cidr", "10.1.0.0/26", "NET001"),
+    ("network.gpu_subnet_cidr", "10.0.0.0/17", "NET002"),
+    ("kubernetes.public_access_cidrs", ["0.0.0.0/0"], "SEC001"),
+    ("region", "moon-1", "NET005"),
+    ("gpu_zone_id", "euw1-az1", "CAP008"),
+    ("network.control_plane_zone_ids", ["usw2-az1", "usw2-az9"], "CAP008"),
+    ("hyperpod.groups.prefill.training_plan_zone_id", "usw2-az2", "CAP001"),
+    ("hyperpod.groups.system.training_plan_arn", PLAN, "CAP004"),
+    ("hyperpod.groups.prefill.instance_type", "ml.p4d.24xlarge", "CAP006"),
+    ("hyperpod.groups.decode.instance_type", "ml.g6e.48xlarge", "CAP006"),
+    ("hyperpod.groups.decode.instance_type", "ml.p5.4xlarge", "CAP006"),
+    ("hyperpod.groups.system.instance_type", "ml.m6g.4xlarge", "CAP007"),
+    ("hyperpod.groups.system.count", 0, "CAP007"),
+    ("kubernetes.version", "1.30", "CLU001"),
+    ("addons", {"cert-manager": "v1.0.0-eksbuild.1"}, "CLU004"),
+    ("operator.addon_version", "v1.0.0-eksbuild.1", "OPR001"),
+    ("operator.addon_version", "v1.5", "OPR002"),
+    ("operator.addon_version", None, "OPR002"),
+    ("operator.addon_version", "v1.3.0-eksbuild.1", "OPR003"),
+    ("operator.execution_role_name", "role", "OPR004"),
+    ("operator.tls_bucket", "bucket", "OPR004"),
+    ("hyperpod.lifecycle_bucket", "bucket", "OPR005"),
+    ("operator.configuration", {"keda": {"enabeld": False}}, "OPR008"),
+    ("operator.addon_version", "v7.0.0-eksbuild.1", "OPR009"),
+]
+
+MODEL: list[tuple[str, object, str]] = [
+    ("dpd.prefil", {}, "CFG001"),
+    ("dpd.decode.replica", 1, "CFG001"),
+    ("workload.slo.ttft", 1, "CFG001"),
+    ("huggingface_id", ..., "CFG002"),
+    ("serving.tensor_parallel", ..., "CFG002"),
+    ("dpd.decode.max_num_seqs", ..., "CFG002"),
+    ("dpd.pd_buffer", 8_589_934_592, "CFG003"),
+    ("dpd.pd_buffer", "8 gigabytes", "CFG003"),
+    ("dpd.transport", "tcp", "CFG003"),
+    ("dpd.prefill.args", "--enforce-eager", "CFG003"),
+    ("dpd.environment", {"DEBUG": True}, "CFG003"),
+    ("serving.gpu_memory_utilization", 75, "CFG003"),
+    ("architecture.dtype", "fp64", "CFG003"),
+    ("architecture.kv_heads", 0, "CFG003"),
+    ("autoscaling.prefill", {"min": 2, "max": 1}, "CFG003"),
+    ("name", "llama", "CFG004"),
+    ("serving.image", "vllm/vllm-openai:latest", "IMG001"),
+    ("serving.image", "vllm/vllm-openai", "IMG001"),
+    ("serving.image", "registry.example.com/vllm:0.20", "IMG002"),
+    ("serving.image", "lmcache-v0.4.3", "IMG004"),
+    ("dpd.pd_buffer", "512MiB", "KVC001"),
+    ("serving.max_model_len", 262_144, "KVC001"),
+    ("serving.gpu_memory_utilization", 0.2, "KVC003"),
+    ("serving.gpu_memory_utilization", 0.95, "KVC004"),
+    ("dpd.pd_buffer", "64GiB", "KVC004"),
+    ("dpd.prefill.replicas", 2, "CAP005"),
+    ("dpd.decode.replicas", 2, "OPR006"),
+    ("dpd.topology", {"zone_id": "usw2-az2"}, "CAP001"),
+    ("dpd.environment", {"PYTHONHASHSEED": "-1"}, "SRV001"),
+    ("dpd.decode.args", ["--tensor-parallel-size=4"], "SRV002"),
+    ("dpd.decode.args", ["--block-size", "32"], "SRV003"),
+    ("dpd.prefill.args", ["--dtype", "float16"], "SRV003"),
+    ("dpd.decode.args", ["--enable-prefix-caching"], "SRV004"),
+    ("serving.args", ["--enable-prefix-cashing"], "SRV005"),
+    ("serving.args", ["--swap-space", "4"], "SRV005"),
+    ("serving.args", ["--block-size", "large"], "SRV005"),
+    ("serving.tensor_parallel", 5, "SRV006"),
+    ("huggingface_id", "org/model@v1", "SRV007"),
+    ("serving.args", ["--host", "0.0.0.0"], "SRV008"),
+    ("dpd.environment", {"LMCACHE_MAX_LOCAL_CPU_SIZE": "50"}, "SRV008"),
+    ("dpd.decode.args", ["--kv-transfer-config", NIXL_WITHOUT_BACKEND], "SRV008"),
+    ("dpd.environment", {"lmcache_nixl_backends": "UCX"}, "EFA001"),
+    ("dpd.environment", {"VLLM_NIXL_KVCACHE_BACKEND": "LIBFABRIC"}, "EFA002"),
+    ("dpd.prefill.node_selector", {"node.kubernetes.io/instance-type": "p5.48xlarge"}, "EFA006"),
+    ("dpd.routing.threshold_tokens", 20_000, "RTG001"),
+    ("dpd.routing.threshold_tokens", 128, "RTG002"),
+    ("autoscaling.prefill.min", 0, "SCL001"),
+    ("autoscaling.decode.max", 3, "SCL003"),
+    ("dpd.transport", "nixl", "OPR010"),
+    ("serving.runtime", "self_managed", "OPR011"),
+    ("workload.input_tokens", 200, "WRK001"),
+    ("workload.requests_per_second", 0.1, "WRK001"),
+    ("workload.requests_per_second", 10, "WRK002"),
+    ("workload.concurrency", 128, "WRK003"),
+    ("architecture.moe", True, "WRK004"),
+]
+
+
+def named(rows: list[tuple[str, object, str]]) -> Iterator[str]:
+    return (f"{id} {path} {value}"[:70] for path, value, id in rows)
+
+
+def test_the_starting_point_is_clean(findings: Findings) -> None:
+    assert findings(DEV, LLAMA) == []
+
+
+@pytest.mark.parametrize(("path", "value", "id"), ENVIRONMENT, ids=list(named(ENVIRONMENT)))
+def test_one_wrong_field_of_the_environment(findings: Findings, path: str, value: object, id: str) -> None:
+    found = findings(with_value(DEV, path, value), LLAMA)
+    assert [item.id for item in found] == [id], [item.text() for item in found]
+
+
+@pytest.mark.parametrize(("path", "value", "id"), MODEL, ids=list(named(MODEL)))
+def test_one_wrong_field_of_the_model(findings: Findings, path: str, value: object, id: str) -> None:
+    found = findings(DEV, with_value(LLAMA, path, value))
+    assert [item.id for item in found] == [id], [item.text() for item in found]
