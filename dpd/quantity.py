@@ -69,3 +69,17 @@ Bytes = Annotated[
     Field(json_schema_extra=_readable_default),
 ]
 """A number of bytes, written with its binary unit in YAML."""
+
+Whole = Annotated[int, Field(strict=True)]
+"""A whole number; `true`, "8" and 8.0 are none."""
+
+
+def _number(value: object) -> object:
+    """Refuse a switch, which Python counts as a number."""
+    if isinstance(value, bool):
+        raise ValueError("wants a number, got a switch")
+    return value
+
+
+Real = Annotated[float, BeforeValidator(_number)]
+"""A number, as YAML writes it: 0.75, 8 or 70.6e9."""

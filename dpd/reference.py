@@ -1,4 +1,4 @@
-"""Generate what the repository keeps of its own definitions: rules, configuration keys, JSON Schemas."""
+"""Generate what the repository keeps of its own definitions: rules, keys, versions, JSON Schemas."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+from dpd.compatibility_reference import compatibility_document
 from dpd.rules import Rule, rules
 from dpd.spec.environment import Environment
 from dpd.spec.model import Model
@@ -111,6 +112,7 @@ def generated_files(root: Path) -> dict[Path, str]:
     files = {root / "config" / "schema" / f"{kind}.json": json_schema(kind) for kind in SCHEMAS}
     files[root / "docs" / "rules.md"] = rules_document()
     files[root / "docs" / "configuration.md"] = configuration_document()
+    files[root / "docs" / "compatibility.md"] = compatibility_document()
     return files
 
 

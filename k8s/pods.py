@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpd.quantity import GIB, KIB, MIB
-from dpd.spec.deployment import HTTP_PORT, MODEL_PATH, Deployment, PodResources, RoleDeployment
+from dpd.spec.deployment import HTTP_PORT, MODEL_PATH, Deployment, RoleDeployment
+from dpd.spec.pod_resources import PodResources
 from k8s.pd_spec import RoleSpec
 from k8s.worker import (
     EnvironmentVariable,

@@ -8,7 +8,6 @@ from typing import Final
 
 import aws_cdk as cdk
 from aws_cdk import Stack
-from aws_cdk import aws_eks as eks_v1
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -88,13 +87,13 @@ class OperatorDependencies(Construct):
 
     def _addon(
         self, construct_id: str, name: str, statements: Sequence[iam.PolicyStatement] = ()
-    ) -> eks_v1.CfnAddon | None:
+    ) -> eks.CfnAddon | None:
         """Install an add-on; None where an existing cluster has it, which then keeps its own role."""
         existing = self._props.environment.kubernetes.existing
         if existing is not None and name in existing.addons:
             return None
         role = self._role(f"{construct_id}Role", name, statements) if statements else None
-        return eks_v1.CfnAddon(
+        return eks.CfnAddon(
             self,
             construct_id,
             addon_name=name,

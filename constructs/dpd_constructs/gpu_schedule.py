@@ -11,14 +11,12 @@ from typing import Any, Final, cast
 import aws_cdk as cdk
 from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_scheduler as scheduler
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from dpd.sizing.capacity import scheduled_groups
@@ -146,17 +144,22 @@ class GpuSchedule(Construct):
 
     def _alarm(self, function: lambda_.Function) -> None:
         """Tell that nodes stayed on, or away; the budget's topic hears it where there is one."""
-        alarm = cloudwatch.Alarm(
+        budget = self._props.environment.budget
+        # L1: the L2 alarm's actions import half of CDK for one ARN.
+        cloudwatch.CfnAlarm(
             self,
             "Failed",
             alarm_description="The schedule could not scale the GPU groups; the function's log says why",
-            metric=function.metric_errors(period=cdk.Duration.minutes(5)),
+            namespace="AWS/Lambda",
+            metric_name="Errors",
+            dimensions=[
+                cloudwatch.CfnAlarm.DimensionProperty(name="FunctionName", value=function.function_name)
+            ],
+            statistic="Sum",
+            period=300,
             threshold=1,
             evaluation_periods=1,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            comparison_operator="GreaterThanOrEqualToThreshold",
+            treat_missing_data="notBreaching",
+            alarm_actions=[budget.sns_topic_arn] if budget and budget.sns_topic_arn else None,
         )
-        budget = self._props.environment.budget
-        if budget is not None and budget.sns_topic_arn:
-            topic = sns.Topic.from_topic_arn(self, "Topic", budget.sns_topic_arn)
-            alarm.add_alarm_action(actions.SnsAction(topic))  # pyright: ignore[reportArgumentType] - jsii types

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import aws_cdk as cdk
 from aws_cdk import Stack
-from aws_cdk import aws_eks as eks_v1
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -70,7 +69,7 @@ class InferenceOperator(Construct):
         execution_role = self._execution_role()
         operator = props.environment.operator
         configuration = merge(Merged(self._configuration(execution_role)), operator.configuration, {}).data
-        self.addon: eks_v1.CfnAddon = eks_v1.CfnAddon(
+        self.addon: eks.CfnAddon = eks.CfnAddon(
             self,
             "Addon",
             addon_name=OPERATOR_ADDON,

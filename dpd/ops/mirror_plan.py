@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dpd.facts import Facts
 from dpd.spec.base_chart import chart_pin
-from dpd.spec.deployment import resolve_image
 from dpd.spec.environment import Environment
+from dpd.spec.image import resolve_image
 from dpd.spec.mirror import MirroredImage
 from dpd.spec.model import Model
 from dpd.spec.names import mirror_bucket_name, mirror_repository

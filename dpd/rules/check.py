@@ -13,24 +13,33 @@ from dpd.rules import (  # noqa: F401
     capacity,  # pyright: ignore[reportUnusedImport]
     closed_network,  # pyright: ignore[reportUnusedImport]
     cluster,  # pyright: ignore[reportUnusedImport]
+    compatibility,  # pyright: ignore[reportUnusedImport]
     config,  # pyright: ignore[reportUnusedImport]
     cost_control,  # pyright: ignore[reportUnusedImport]
+    devices,  # pyright: ignore[reportUnusedImport]
     existing,  # pyright: ignore[reportUnusedImport]
     host,  # pyright: ignore[reportUnusedImport]
     images,  # pyright: ignore[reportUnusedImport]
     instance_groups,  # pyright: ignore[reportUnusedImport]
     kv_cache,  # pyright: ignore[reportUnusedImport]
+    lmcache,  # pyright: ignore[reportUnusedImport]
     network,  # pyright: ignore[reportUnusedImport]
+    nixl,  # pyright: ignore[reportUnusedImport]
     node_labels,  # pyright: ignore[reportUnusedImport]
     operator,  # pyright: ignore[reportUnusedImport]
+    operator_addon,  # pyright: ignore[reportUnusedImport]
+    roles,  # pyright: ignore[reportUnusedImport]
     routing,  # pyright: ignore[reportUnusedImport]
+    scaling,  # pyright: ignore[reportUnusedImport]
     serving,  # pyright: ignore[reportUnusedImport]
     system_zone,  # pyright: ignore[reportUnusedImport]
     tls,  # pyright: ignore[reportUnusedImport]
     transport,  # pyright: ignore[reportUnusedImport]
     unrendered,  # pyright: ignore[reportUnusedImport]
     validation,  # pyright: ignore[reportUnusedImport]
+    vpc_ranges,  # pyright: ignore[reportUnusedImport]
     workload,  # pyright: ignore[reportUnusedImport]
+    zones,  # pyright: ignore[reportUnusedImport]
 )
 from dpd.rules.registry import EnvironmentContext, Hit, ModelContext, Rule, rules
 from dpd.spec.catalog import Catalog, Loaded
@@ -38,7 +47,7 @@ from dpd.spec.deployment import build_deployment
 from dpd.spec.environment import Environment
 from dpd.spec.model import Model
 
-# What traffic gains is a question about a model that can run; no error comes after these in order of id.
+# What traffic gains is a question about a model that can run, so it is asked last.
 _ESTIMATES = {"WRK001", "WRK002"}
 
 
@@ -71,11 +80,11 @@ def _check_environment(
     for rule in rules().values():
         if rule.environment_check is not None:
             hits = rule.environment_check(EnvironmentContext(environment, facts))
-            findings += [_place(rule, hit, loaded, None) for hit in hits]
+            findings += [_accept(_place(rule, hit, loaded, None), environment) for hit in hits]
     for model in models if models is not None else environment.models:
         if model in catalog.models:
             findings += _check_model(catalog, facts, loaded, environment, model)
-    return [_accept(finding, environment) for finding in findings]
+    return findings
 
 
 def _check_model(
@@ -85,10 +94,11 @@ def _check_model(
     if model.value is None:
         return findings
     context = ModelContext(build_deployment(environment, model.value, facts), facts)
-    for rule in rules().values():
+    for rule in sorted(rules().values(), key=lambda rule: rule.id in _ESTIMATES):
         if rule.model_check is None or (rule.id in _ESTIMATES and has_errors(findings)):
             continue
-        findings += [_place(rule, hit, loaded, model) for hit in rule.model_check(context)]
+        hits = rule.model_check(context)
+        findings += [_accept(_place(rule, hit, loaded, model), environment) for hit in hits]
     return findings
 
 

@@ -44,3 +44,48 @@ def memory_fits(context: ModelContext) -> Iterable[Hit]:
             allowed=f"{format_bytes(max(0, room))} or less",
             fix=f"set it to {format_bytes(room)} or less" if room > 0 else "disable the cache",
         )
+
+
+@model_rule(
+    "HST002",
+    Severity.ERROR,
+    Doc(
+        title="Pod override that its node or its content does not fit",
+        symptom="Pods stay Pending, or the kernel kills the engine when its host cache fills.",
+        cause="`resources.memory` and `resources.cpu` replace what follows from the pod's GPUs.",
+        fix="Leave them out, or stay within the figures in the message.",
+        source="docs/sizing.md",
+        bad="dpd: {prefill: {resources: {memory: 64GiB}}}",
+        good="dpd: {prefill: {resources: {memory: 512GiB}}}",
+    ),
+)
+def override_fits(context: ModelContext) -> Iterable[Hit]:
+    """Compare overridden memory and cores with need and share; HST001 reports what cannot fit at all."""
+    for role in context.deployment.roles:
+        use, instance = host(role, context.facts), role.instance
+        if use is None or instance is None or not instance.supports_dpd or role.name == "worker":
+            continue
+        asked = getattr(context.deployment.model.dpd, role.name).resources
+        if role.resources.gpus > instance.gpu_count or use.needed_bytes > use.share_bytes:
+            continue
+        if asked.memory and not use.needed_bytes <= asked.memory <= use.share_bytes:
+            least, most = format_gib(use.needed_bytes, 0), format_gib(use.share_bytes, 0)
+            yield Hit(
+                path=("dpd", role.name, "resources", "memory"),
+                message=(
+                    f"{role.name} asks for {format_gib(asked.memory, 0)}; engine, caches and /dev/shm need "
+                    f"{least}, and its share of {role.group.instance_type} is {most}"
+                ),
+                got=asked.memory,
+                allowed=f"{least} to {most}",
+                fix="leave it out",
+            )
+        cores = instance.vcpus * role.resources.gpus // instance.gpu_count
+        if asked.cpu and asked.cpu > cores:
+            yield Hit(
+                path=("dpd", role.name, "resources", "cpu"),
+                message=f"{role.name} asks for {asked.cpu} cores; its share of the node is {cores}",
+                got=asked.cpu,
+                allowed=f"{cores} or less",
+                fix="leave it out",
+            )

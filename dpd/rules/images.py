@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from dpd.finding import Severity
-from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
+from dpd.rules.registry import Doc, Hit, ModelContext, accept_hint, model_rule
 
 _PATH = ("serving", "image")
 _FLOATING = {"latest", "nightly", "main", "master", "dev", "edge", "stable"}
@@ -65,7 +65,7 @@ def unknown_image(context: ModelContext) -> Iterable[Hit]:
             message=f"image {image.reference} is not in the compatibility facts; its flags are not checked",
             got=context.deployment.model.serving.image,
             allowed=list(context.facts.images),
-            fix="add a row with its source to config/facts/images.yaml",
+            fix=f"add a row with its source to config/facts/images.yaml, {accept_hint('IMG002')}",
         )
 
 

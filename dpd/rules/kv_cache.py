@@ -68,11 +68,13 @@ def longest_prompt_fits(context: ModelContext) -> Iterable[Hit]:
     ),
 )
 def workload_fits(context: ModelContext) -> Iterable[Hit]:
-    """Compare the prompts in flight with those that the buffer holds; KVC001 speaks first."""
-    buffer = _buffer(context)
-    if buffer is None or buffer.prompt_bytes(context.deployment.max_model_len) > buffer.buffer_bytes:
-        return
+    """Compare the prompts in flight with those that the buffer holds; KVC001 and WRK005 speak first."""
+    buffer, longest = _buffer(context), context.deployment.max_model_len
     workload = context.deployment.model.workload
+    if buffer is None or buffer.prompt_bytes(longest) > buffer.buffer_bytes:
+        return
+    if workload.input_tokens + workload.output_tokens > longest:
+        return
     facts = context.facts
     in_flight = prompts_in_flight(
         transferred_per_second(context.deployment, facts),
@@ -81,7 +83,7 @@ def workload_fits(context: ModelContext) -> Iterable[Hit]:
     )
     holds = buffer.prompts(workload.input_tokens)
     if holds < in_flight:
-        needed = recommended_bytes(buffer, in_flight, workload.input_tokens, context.deployment.max_model_len)
+        needed = recommended_bytes(buffer, in_flight, workload.input_tokens, longest)
         yield Hit(
             path=("dpd", "pd_buffer"),
             message=(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import IPv4Network
 
 from dpd.finding import Severity
 from dpd.rules.registry import Doc, EnvironmentContext, Hit, environment_rule
@@ -52,7 +51,7 @@ def subnet_addresses(context: EnvironmentContext) -> Iterable[Hit]:
     Doc(
         title="Ranges overlap",
         symptom="CloudFormation rejects the secondary range, or routes send traffic to the wrong subnet.",
-        cause="The GPU range is inside the VPC's primary range, or meets a range that EKS uses itself.",
+        cause="The GPU range is inside the VPC's primary range.",
         fix="Choose a GPU range outside the primary range.",
         source="docs.aws.amazon.com: vpc-cidr-blocks; eks network-reqs",
         bad="network: {vpc_cidr: 10.0.0.0/16, gpu_subnet_cidr: 10.0.128.0/17}",
@@ -60,13 +59,15 @@ def subnet_addresses(context: EnvironmentContext) -> Iterable[Hit]:
     ),
 )
 def overlapping_ranges(context: EnvironmentContext) -> Iterable[Hit]:
-    """Report a GPU range that meets the primary range or the Kubernetes service range."""
+    """Report a GPU range that meets the primary range.
+
+    Of the two ranges that EKS can use for services (10.100.0.0/16 and 172.20.0.0/16), one is always free:
+    AWS lets no VPC have both blocks (NET012).
+    """
     network = context.environment.network
     if network.existing is not None:
         # It exists, so its ranges do; a GPU subnet may lie in any of them.
         return
-    # EKS takes the first of these two that does not meet the VPC (CreateCluster API, serviceIpv4Cidr).
-    services = (IPv4Network("10.100.0.0/16"), IPv4Network("172.20.0.0/16"))
     if network.gpu_subnet_cidr.overlaps(network.vpc_cidr):
         yield Hit(
             path=("network", "gpu_subnet_cidr"),
@@ -74,17 +75,6 @@ def overlapping_ranges(context: EnvironmentContext) -> Iterable[Hit]:
             got=str(network.gpu_subnet_cidr),
             allowed=f"a range outside {network.vpc_cidr}",
             fix="choose a range outside vpc_cidr",
-            owner="environment",
-        )
-    elif all(
-        service.overlaps(network.vpc_cidr) or service.overlaps(network.gpu_subnet_cidr)
-        for service in services
-    ):
-        yield Hit(
-            path=("network", "vpc_cidr"),
-            message="both ranges that EKS can use for services (10.100.0.0/16, 172.20.0.0/16) are taken",
-            got=str(network.vpc_cidr),
-            fix="leave one of them free",
             owner="environment",
         )
 

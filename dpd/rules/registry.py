@@ -74,6 +74,11 @@ class Rule:
     model_check: ModelCheck | None = None
 
 
+def accept_hint(id: str) -> str:
+    """Say how an environment lives with a combination that the facts do not know."""
+    return f"or state why it works: accept: {{{id}: {{severity: info, reason: ...}}}}"
+
+
 _rules: dict[str, Rule] = {}
 
 

@@ -17,7 +17,7 @@ _PREREQUISITES = "docs.aws.amazon.com: sagemaker-hyperpod-prerequisites"
     Doc(
         title="System group in another zone, half configured",
         symptom="The group lands in the GPU zone after all, or load balancers never find the router (P-09).",
-        cause="Nodes need a subnet in their zone, and load balancers reach only zones that they have subnets in.",
+        cause="Nodes need a subnet in their zone, and load balancers reach only zones that they stand in.",
         fix="Name zone and range together, and let the zone be one of the control plane's two.",
         source=_PREREQUISITES,
         bad="hyperpod: {groups: {system: {zone_id: usw2-az2}}}",

@@ -1,13 +1,17 @@
-"""EFA: variables and labels that decide whether KV cache moves over RDMA."""
+"""EFA: settings, variables and labels that decide whether KV cache moves over RDMA."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import cast
 
 from dpd.finding import Severity
+from dpd.rules.arguments import flag_path
 from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
-from dpd.rules.serving import flag_path
+from dpd.spec.deployment import Deployment
+from dpd.spec.lmcache import extra_config, lmcache_settings
+from dpd.yaml_file import Path_
 
 # vLLM and NIXL read neither (vllm#41814); people set them and keep UCX.
 _NO_EFFECT = {"NIXL_BACKEND", "NIXL_BACKENDS", "VLLM_NIXL_KVCACHE_BACKEND", "VLLM_NIXL_BACKEND"}
@@ -36,11 +40,7 @@ def nixl_backend(context: ModelContext) -> Iterable[Hit]:
         config = role.engine.values.get("kv-transfer-config")
         if not isinstance(config, Mapping):
             continue
-        values = cast("Mapping[str, object]", config)
-        extra = values.get("kv_connector_extra_config")
-        backends = (
-            cast("Mapping[str, object]", extra).get("backends") if isinstance(extra, Mapping) else extra
-        )
+        values, backends = cast("Mapping[str, object]", config), extra_config(role.engine).get("backends")
         if values.get("kv_connector") == "NixlConnector" and backends != ["LIBFABRIC"]:
             yield Hit(
                 path=flag_path(deployment, role, "kv-transfer-config", ("dpd", "transport")),
@@ -50,15 +50,23 @@ def nixl_backend(context: ModelContext) -> Iterable[Hit]:
                 fix='add "kv_connector_extra_config":{"backends":["LIBFABRIC"]}',
             )
             return
-    for name, value in deployment.env.items():
-        if name.upper() == "LMCACHE_NIXL_BACKENDS" and value.upper() != "LIBFABRIC":
-            yield Hit(
-                path=("dpd", "environment", name),
-                message=f"{name} selects {value}, which does not drive EFA",
-                got=value,
-                allowed="LIBFABRIC",
-                fix="set it to LIBFABRIC or remove it",
-            )
+    for role in deployment.roles:
+        setting = lmcache_settings(deployment.model.dpd.environment, role.engine).get("nixl_backends")
+        if setting is None or setting.value.upper() == "LIBFABRIC":
+            continue
+        if setting.variable is None and deployment.model.serving.runtime == "operator":
+            continue
+        path: Path_ = ("dpd", "environment", setting.variable or "")
+        if setting.variable is None:
+            path = flag_path(deployment, role, "kv-transfer-config", ("dpd", "transport"))
+        yield Hit(
+            path=path,
+            message=f"LMCache's nixl_backends selects {setting.value}, which does not drive EFA",
+            got=setting.value,
+            allowed="LIBFABRIC",
+            fix="set it to LIBFABRIC or remove it",
+        )
+        return
 
 
 @model_rule(
@@ -111,3 +119,58 @@ def instance_label(context: ModelContext) -> Iterable[Hit]:
                     allowed=f"ml.{value}",
                     fix=f"write ml.{value}",
                 )
+
+
+# Read by every pod of both roles, and meant to be the address of one.
+_OWN_ADDRESS = {"VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_HOST_IP", "LMCACHE_PD_PEER_HOST"}
+_ADDRESS_OF_ANOTHER = {"LMCACHE_PD_PROXY_HOST"}
+_NOWHERE = re.compile(r"0\.0\.0\.0|localhost|127(\.[0-9]+){1,3}|::1?|\[::1?\]", re.IGNORECASE)
+
+
+@model_rule(
+    "EFA005",
+    Severity.ERROR,
+    Doc(
+        title="Side-channel host that is the same for every pod",
+        symptom="Decode crashes at the handshake, or prefills again by itself (P-66).",
+        cause="Workers publish this address to each other; localhost and 0.0.0.0 mean the reader's own pod, "
+        "and any other literal means one pod for all of them.",
+        fix="Remove it: the runtime sets each pod's own address.",
+        source="vllm-project/vllm#27083; ray-project/ray#60817",
+        bad="dpd: {environment: {VLLM_NIXL_SIDE_CHANNEL_HOST: 0.0.0.0}}",
+        good="dpd: {environment: {}}",
+    ),
+)
+def side_channel_host(context: ModelContext) -> Iterable[Hit]:
+    """Report literal addresses that each pod must have for itself, and proxies that are nowhere."""
+    deployment = context.deployment
+    for path, name, value in _addresses(deployment) if deployment.disaggregated else ():
+        nowhere = _NOWHERE.fullmatch(value.strip()) is not None
+        # $(POD_IP) is expanded by Kubernetes, for each pod by itself.
+        if nowhere or (name in _OWN_ADDRESS and not value.startswith("$(")):
+            reaches = "the pod that reads it" if nowhere else "one pod only"
+            yield Hit(
+                path=path,
+                message=f"{name} is `{value}` in every pod, which reaches {reaches}",
+                got=value,
+                allowed="each pod's own address, which the runtime sets",
+                fix="remove it",
+            )
+
+
+def _addresses(deployment: Deployment) -> list[tuple[Path_, str, str]]:
+    """Return variables and settings that hold an address, by the variable's proper name, each once."""
+    wanted = _OWN_ADDRESS | _ADDRESS_OF_ANOTHER
+    found: list[tuple[Path_, str, str]] = [
+        (("dpd", "environment", name), name.upper(), value)
+        for name, value in deployment.model.dpd.environment.items()
+        if name.upper() in wanted
+    ]
+    for role in deployment.roles if deployment.model.serving.runtime != "operator" else ():
+        path = flag_path(deployment, role, "kv-transfer-config", ("dpd", "transport"))
+        found += [
+            (path, f"LMCACHE_{key.upper()}", setting.value)
+            for key, setting in lmcache_settings({}, role.engine).items()
+            if f"LMCACHE_{key.upper()}" in wanted
+        ]
+    return list(dict.fromkeys(found))

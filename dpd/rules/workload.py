@@ -149,3 +149,33 @@ def dense_models(context: ModelContext) -> Iterable[Hit]:
             allowed="nixl",
             fix="use nixl on the self-managed runtime, or serving.mode: colocated",
         )
+
+
+@model_rule(
+    "WRK005",
+    Severity.ERROR,
+    Doc(
+        title="Workload longer than the context",
+        symptom="The engine refuses the requests with 400, and the plan sizes what cannot happen.",
+        cause="Prompt and answer together must fit `max_model_len`.",
+        fix="Raise `serving.max_model_len`, or describe shorter requests in `workload`.",
+        source="vllm/entrypoints/openai/serving_engine.py",
+        bad="serving: {max_model_len: 16384}\nworkload: {input_tokens: 16000, output_tokens: 512}",
+        good="serving: {max_model_len: 16384}\nworkload: {input_tokens: 5000, output_tokens: 512}",
+    ),
+)
+def fits_context(context: ModelContext) -> Iterable[Hit]:
+    """Compare prompt plus answer of the workload with the context length."""
+    workload, longest = context.deployment.model.workload, context.deployment.max_model_len
+    if workload.input_tokens + workload.output_tokens > longest:
+        too_long = workload.input_tokens >= longest
+        yield Hit(
+            path=("workload", "input_tokens" if too_long else "output_tokens"),
+            message=(
+                f"{workload.input_tokens} tokens of prompt and {workload.output_tokens} of answer exceed the "
+                f"context of {longest}"
+            ),
+            got=workload.input_tokens + workload.output_tokens,
+            allowed=f"{longest} together",
+            fix="shorten them, or raise serving.max_model_len",
+        )

@@ -23,6 +23,7 @@ from dpd.sizing.load import (
 )
 from dpd.sizing.roofline import Roofline, not_covered, roofline
 from dpd.spec.deployment import Deployment, RoleDeployment
+from dpd.spec.lmcache import chunk_tokens
 
 Verdict = Literal["disaggregate", "colocate", "unknown"]
 
@@ -87,7 +88,8 @@ def _threshold(estimate: Roofline, deployment: Deployment, role: RoleDeployment,
     """
     workload = deployment.model.workload
     sequences, context = sequences_per_replica(workload, role, role.replicas), context_tokens(workload)
-    page, slo_s = int(facts.constant("lmcache_page_tokens")), workload.slo.itl_p99_ms / 1e3
+    page = chunk_tokens(deployment.model.dpd.environment, role.engine, facts)
+    slo_s = workload.slo.itl_p99_ms / 1e3
     # One step holds the whole prompt up to the chunk size; beyond it, more steps follow of that length.
     low, high = 0, max(1, min(estimate.chunk_tokens, deployment.max_model_len) // page)
     while low < high:

@@ -37,7 +37,7 @@ def host(role: RoleDeployment, facts: Facts) -> Host | None:
         return None
     resources = role.resources
     return Host(
-        base_bytes=resources.memory_request_bytes - resources.l1_cache_bytes,
+        base_bytes=int(facts.constant("host_memory_base_gib") * GIB),
         l1_cache_bytes=resources.l1_cache_bytes,
         shm_bytes=int(facts.constant("shm_gib") * GIB),
         share_bytes=resources.memory_share_bytes,

@@ -12,6 +12,7 @@ from dpd.facts import Facts
 from dpd.quantity import GIB
 from dpd.spec.deployment import RoleDeployment
 from dpd.spec.kv_cache import kv_bytes_per_token, kv_dtype_bytes
+from dpd.spec.lmcache import chunk_tokens
 from dpd.spec.model import Model
 
 
@@ -98,7 +99,7 @@ def pd_buffer(model: Model, role: RoleDeployment, facts: Facts) -> PdBuffer:
     return PdBuffer(
         buffer_bytes=model.dpd.pd_buffer,
         bytes_per_token=kv_cache(model, role).bytes_per_token,
-        page_tokens=int(facts.constant("lmcache_page_tokens")),
+        page_tokens=chunk_tokens(model.dpd.environment, role.engine, facts),
     )
 
 

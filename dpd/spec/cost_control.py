@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, Field, model_validator
 
 from dpd.closed_model import ClosedModel
+from dpd.quantity import Real
 
 
 def _exists(name: str) -> bool:
@@ -42,7 +43,7 @@ ScheduleCron = Annotated[
 class Budget(ClosedModel):
     """Tell somebody when an environment costs more than planned."""
 
-    monthly_usd: Annotated[float, Field(gt=0, examples=[5000])]
+    monthly_usd: Annotated[Real, Field(gt=0, examples=[5000])]
     emails: Annotated[tuple[Email, ...], Field(max_length=10)] = ()
     """Who is told."""
     sns_topic_arn: SnsTopicArn | None = None

@@ -6,18 +6,20 @@ Both roles come from here, so prefill and decode cannot drift apart.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from dpd.facts import Facts, ImageFact, InstanceFact, VllmFact
+from dpd.facts import Facts, InstanceFact, VllmFact
 from dpd.quantity import GIB
 from dpd.spec.engine_args import EngineArgs, parse_engine_args
 from dpd.spec.environment import Environment
+from dpd.spec.image import Image, pulled_image, resolve_image, vllm_of
 from dpd.spec.instance_group import Group
 from dpd.spec.kv_cache import kv_bytes_per_token, kv_dtype_bytes
-from dpd.spec.model import Model, Role, ScalingRange
+from dpd.spec.lmcache import chunk_tokens
+from dpd.spec.model import Model, Role, ScalingRange, Signal
+from dpd.spec.pod_resources import PodResources, pod_resources
 
 RoleName = Literal["prefill", "decode", "worker"]
 
@@ -27,41 +29,9 @@ NAMESPACE = "inference"
 """Kubernetes namespace of every endpoint and its pods."""
 ROLE_LABEL = "hyperpod-dpd/role"
 """Node label that the stacks put on each instance group and the manifests select."""
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """Hold a full image reference and, where the facts know it, what it contains."""
-
-    reference: str
-    fact: ImageFact | None
-
-    @property
-    def digest(self) -> str | None:
-        """Return the pinned digest, None where only a tag is given or the digest is none."""
-        digest = self.reference.partition("@")[2]
-        return digest if re.fullmatch(r"sha256:[0-9a-f]{64}", digest) else None
-
-    @property
-    def tag(self) -> str | None:
-        """Return the tag, None where there is none."""
-        name = self.reference.partition("@")[0].rpartition("/")[2]
-        return name.partition(":")[2] or None
-
-
-@dataclass(frozen=True, slots=True)
-class PodResources:
-    """Hold what one pod of a role asks for."""
-
-    gpus: int
-    efa_devices: int
-    cpu: int
-    memory_request_bytes: int
-    memory_limit_bytes: int
-    l1_cache_bytes: int
-    """Host memory of LMCache's cache, all ranks together; part of the request."""
-    memory_share_bytes: int
-    """What the pod may ask for beside other pods of the node; 0 on an unknown instance type."""
+# The prefiller's cap on running sequences hides its load, so the queue is the only backlog seen from
+# outside. Short prompts fill a decoder's slots first, long ones its KV cache.
+_SIGNALS: Mapping[str, tuple[Signal, ...]] = {"prefill": ("waiting",), "decode": ("running", "kv_cache")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +52,11 @@ class RoleDeployment:
     node_selector: Mapping[str, str]
     resources: PodResources
     scaling: ScalingRange
+
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        """Return what moves the replicas: the signal asked for, else those that fit the role."""
+        return (self.scaling.signal,) if self.scaling.signal else _SIGNALS.get(self.name, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,60 +113,32 @@ def pd_buffer_bytes(model: Model, role: RoleDeployment, facts: Facts) -> int:
     per_token = kv_bytes_per_token(
         model.architecture, role.resources.gpus, kv_dtype_bytes(model.architecture, role.engine)
     )
-    page = per_token * int(facts.constant("lmcache_page_tokens"))
+    page = per_token * chunk_tokens(model.dpd.environment, role.engine, facts)
     return model.dpd.pd_buffer // page * page
-
-
-def resolve_image(name: str, facts: Facts) -> Image:
-    """Turn a key of the image facts, or a full reference, into a reference with its facts."""
-    fact = facts.images.get(name)
-    if fact is not None:
-        return Image(f"{fact.reference}@{fact.digest}" if fact.digest else fact.reference, fact)
-    bare = name.partition("@")[0]
-    return Image(name, next((row for row in facts.images.values() if row.reference == bare), None))
-
-
-def pulled_image(image: Image, environment: Environment) -> Image:
-    """Return the image as nodes pull it: in a closed network its copy, which holds the same."""
-    copy = environment.mirrored_image(image.reference)
-    return Image(copy.reference, image.fact) if copy else image
-
-
-def vllm_of(image: Image, facts: Facts) -> VllmFact | None:
-    """Return the flag table of the image's vLLM release, None where the release is not known."""
-    version = image.fact.vllm_version if image.fact else ""
-    release = ".".join(version.split(".")[:3])
-    return facts.vllm.get(version) or facts.vllm.get(release)
 
 
 def _roles(
     environment: Environment, model: Model, facts: Facts, image: Image, vllm: VllmFact | None
 ) -> tuple[RoleDeployment, ...]:
     groups = environment.hyperpod.groups
-    shared = _shared_args(model, image)
     if model.serving.mode == "colocated":
+        worker = Role(replicas=model.serving.replicas, max_num_seqs=model.serving.max_num_seqs)
+        fixed = ScalingRange(min=model.serving.replicas, max=model.serving.replicas)
         plan: list[tuple[RoleName, str, Group, Role, ScalingRange]] = [
-            (
-                "worker",
-                "decode",
-                groups.decode,
-                Role(replicas=model.serving.replicas, max_num_seqs=model.serving.max_num_seqs),
-                ScalingRange(min=model.serving.replicas, max=model.serving.replicas),
-            )
+            ("worker", "decode", groups.decode, worker, fixed)
         ]
     else:
         plan = [
             ("prefill", "prefill", groups.prefill, model.dpd.prefill, model.autoscaling.prefill),
             ("decode", "decode", groups.decode, model.dpd.decode, model.autoscaling.decode),
         ]
+    shared = _shared_args(model, image)
     roles: list[RoleDeployment] = []
     for name, group_name, group, role, scaling in plan:
         args = _role_args(name, model, role)
         instance = facts.instances.get(group.instance_type)
         engine = parse_engine_args((*shared, *args), vllm) if vllm else EngineArgs()
-        # A value below 1 is SRV006's to report; sizes are computed from the configuration then.
-        asked = engine.integer("tensor-parallel-size") or 0
-        gpus = asked if asked > 0 else model.serving.tensor_parallel
+        gpus = _gpus(engine, model)
         roles.append(
             RoleDeployment(
                 name=name,
@@ -203,11 +150,19 @@ def _roles(
                 args=args,
                 engine=engine,
                 node_selector={ROLE_LABEL: group_name, **role.node_selector},
-                resources=_resources(gpus, model, instance, facts, with_l1=name != "decode"),
+                resources=pod_resources(
+                    gpus, model, instance, facts, role.resources, with_l1=name != "decode"
+                ),
                 scaling=scaling,
             )
         )
     return tuple(roles)
+
+
+def _gpus(engine: EngineArgs, model: Model) -> int:
+    """Return the GPUs of one pod; a value below 1 is SRV006's to report, and counts as not given."""
+    asked = engine.integer("tensor-parallel-size") or 0
+    return asked if asked > 0 else model.serving.tensor_parallel
 
 
 def _shared_args(model: Model, image: Image) -> tuple[str, ...]:
@@ -272,26 +227,3 @@ def _environment_variables(model: Model, buffer_bytes: int) -> dict[str, str]:
     if dpd.l1_cache.enabled and dpd.transport == "lmcache":
         variables["LMCACHE_MAX_LOCAL_CPU_SIZE"] = f"{dpd.l1_cache.size_per_rank / GIB:.1f}"
     return {**variables, **dpd.environment}
-
-
-def _resources(
-    gpus: int, model: Model, instance: InstanceFact | None, facts: Facts, *, with_l1: bool
-) -> PodResources:
-    """Size one pod: its share of the node's EFA devices and cores, and memory for what it holds.
-
-    Less than the whole share of cores and memory is taken, so that sidecars and system pods fit beside it.
-    """
-    share = gpus / instance.gpu_count if instance and instance.gpu_count else 0.0
-    l1_bytes = model.dpd.l1_cache.size_per_rank * gpus if with_l1 and model.dpd.l1_cache.enabled else 0
-    request = int(facts.constant("host_memory_base_gib") * GIB) + l1_bytes
-    memory = instance.memory_bytes * share * facts.constant("pod_memory_share") if instance else 0
-    memory_share = int(memory) // GIB * GIB
-    return PodResources(
-        gpus=gpus,
-        efa_devices=int(instance.efa_devices * share) if instance else 0,
-        cpu=max(1, int(instance.vcpus * share * facts.constant("pod_cpu_share"))) if instance else 1,
-        memory_request_bytes=request,
-        memory_limit_bytes=max(memory_share, request),
-        l1_cache_bytes=l1_bytes,
-        memory_share_bytes=memory_share,
-    )

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dpd.closed_model import ClosedModel
+from dpd.quantity import Whole
 
 # Local zones have ids such as usw2-lax1-az1, so more than one middle part is allowed (report P-15).
 ZoneId = Annotated[str, Field(pattern=r"^[a-z]{2,}[0-9]+(-[a-z0-9]+)*-az[0-9]+$", examples=["usw2-az1"])]
@@ -50,7 +51,7 @@ class Group(ClosedModel):
     instance_type: Annotated[str, Field(examples=["ml.p5.48xlarge"])]
     fallback_instance_types: Annotated[tuple[str, ...], Field(max_length=19)] = ()
     """Types to take, in this order, where `instance_type` has no capacity; of the same GPU and EFA counts."""
-    count: Annotated[int, Field(ge=0, le=6758, examples=[1])]
+    count: Annotated[Whole, Field(ge=0, le=6758, examples=[1])]
     """Nodes; 0 deploys everything else and adds nodes later."""
     capacity: Literal["on_demand", "spot"] = "on_demand"
     """`spot`: cheaper nodes that AWS takes back at any time."""
@@ -59,7 +60,7 @@ class Group(ClosedModel):
     """Zone that the training plan's offering named, so that it can be compared before deploy."""
     zone_id: ZoneId | None = None
     """Zone of this group; default: `gpu_zone_id`. Only the system group may differ."""
-    secondary_volume_gb: Annotated[int, Field(ge=1, le=16384)] | None = None
+    secondary_volume_gb: Annotated[Whole, Field(ge=1, le=16384)] | None = None
     """Further EBS volume of each node, mounted at /opt/sagemaker; default: none."""
     labels: dict[str, str] = {}
     """Further node labels."""
@@ -85,9 +86,9 @@ class Maintenance(ClosedModel):
 
     schedule: MaintenanceCron
     """When it looks for a new image, in UTC: minute, hour, day of month, month, day of week, year."""
-    batch_nodes: Annotated[int, Field(ge=1, le=6758)] = 1
+    batch_nodes: Annotated[Whole, Field(ge=1, le=6758)] = 1
     """Nodes of one group that are replaced at the same time."""
-    wait_s: Annotated[int, Field(ge=0, le=3600)] = 600
+    wait_s: Annotated[Whole, Field(ge=0, le=3600)] = 600
     """Time between two batches, in which `rollback_alarms` are watched."""
     rollback_alarms: Annotated[tuple[str, ...], Field(max_length=10)] = ()
     """CloudWatch alarms that take the update back."""

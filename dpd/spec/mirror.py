@@ -14,7 +14,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 class MirroredImage(ClosedModel):
     """Say where a copy of an image lies, and which bytes it is."""
 
-    target: Annotated[str, Field(pattern=r"^\S+/\S+:[\w][\w.-]{0,127}$")]
+    target: Annotated[str, Field(pattern=r"^\S+/\S+:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
     """Repository and tag in this account's registry."""
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 

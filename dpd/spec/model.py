@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from dpd.closed_model import ClosedModel
-from dpd.quantity import GIB, Bytes
+from dpd.quantity import GIB, Bytes, Real, Whole
 
 # Above anything that exists, and small enough for exact arithmetic in floats.
 LARGEST = 10**9
-Positive = Annotated[int, Field(ge=1, le=LARGEST)]
+Positive = Annotated[Whole, Field(ge=1, le=LARGEST)]
 DtypeName = Literal["bfloat16", "float16", "float32"]
 
 DTYPE_BYTES: dict[str, int] = {"bfloat16": 2, "float16": 2, "float32": 4}
@@ -51,15 +51,15 @@ class Architecture(ClosedModel):
 
     config_json: str | None = None
     """Hugging Face config.json that fills the keys below, relative to this file; keys beside it win."""
-    parameters: Annotated[float, Field(gt=0, le=1e15, examples=["70.6e9"])]
+    parameters: Annotated[Real, Field(gt=0, le=1e15, examples=["70.6e9"])]
     """Parameters in total."""
-    active_parameters: Annotated[float, Field(gt=0, le=1e15)] | None = None
+    active_parameters: Annotated[Real, Field(gt=0, le=1e15)] | None = None
     """Parameters that one token computes with; for mixture-of-experts models."""
-    layers: Annotated[int, Field(ge=1, le=LARGEST, examples=[80])]
-    hidden_size: Annotated[int, Field(ge=1, le=LARGEST, examples=[8192])]
-    attention_heads: Annotated[int, Field(ge=1, le=LARGEST, examples=[64])]
-    kv_heads: Annotated[int, Field(ge=1, le=LARGEST, examples=[8])]
-    head_dim: Annotated[int, Field(ge=1, le=LARGEST, examples=[128])]
+    layers: Annotated[Whole, Field(ge=1, le=LARGEST, examples=[80])]
+    hidden_size: Annotated[Whole, Field(ge=1, le=LARGEST, examples=[8192])]
+    attention_heads: Annotated[Whole, Field(ge=1, le=LARGEST, examples=[64])]
+    kv_heads: Annotated[Whole, Field(ge=1, le=LARGEST, examples=[8])]
+    head_dim: Annotated[Whole, Field(ge=1, le=LARGEST, examples=[128])]
     dtype: DtypeName = "bfloat16"
     """Type of activations and, unless `kv_dtype` says otherwise, of the KV cache."""
     quantization: Literal["fp8", "int8", "int4", "mxfp4"] | None = None
@@ -69,7 +69,7 @@ class Architecture(ClosedModel):
     qk_rope_head_dim: Positive | None = None
     sliding_window: Positive | None = None
     """Tokens that a layer with a sliding window attends to."""
-    sliding_window_layers: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    sliding_window_layers: Annotated[Whole, Field(ge=0, le=LARGEST)] = 0
     """Layers with a sliding window; they count in full where KV cache is transferred."""
     moe: bool = False
 
@@ -102,10 +102,10 @@ class Serving(ClosedModel):
     runtime: Literal["operator", "self_managed"] = "operator"
     image: str = "hyperpod-dlc"
     """Key of facts/images.yaml, or a full reference."""
-    tensor_parallel: Annotated[int, Field(ge=1, le=LARGEST, examples=[8])]
-    max_model_len: Annotated[int, Field(ge=1, le=LARGEST, examples=[16384])]
+    tensor_parallel: Annotated[Whole, Field(ge=1, le=LARGEST, examples=[8])]
+    max_model_len: Annotated[Whole, Field(ge=1, le=LARGEST, examples=[16384])]
     """Longest prompt plus answer, in tokens."""
-    gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1)] = 0.75
+    gpu_memory_utilization: Annotated[Real, Field(gt=0, lt=1)] = 0.75
     """Share of GPU memory for weights, activations and KV cache; the PD buffer lies outside it."""
     replicas: Positive = 1
     """Replicas in colocated mode."""
@@ -113,6 +113,17 @@ class Serving(ClosedModel):
     """Sequences per step in colocated mode."""
     args: tuple[str, ...] = ()
     """Further vLLM arguments for every role."""
+
+
+class Resources(ClosedModel):
+    """Override what each pod of a role asks for; what is left out follows from its GPUs."""
+
+    efa_devices: Annotated[Whole, Field(ge=0, le=LARGEST)] | None = None
+    """Default: the node's share for the pod's GPUs."""
+    cpu: Positive | None = None
+    """Cores that the pod requests."""
+    memory: Bytes | None = None
+    """Host memory, as request and as limit."""
 
 
 class Role(ClosedModel):
@@ -124,14 +135,17 @@ class Role(ClosedModel):
     """Further vLLM arguments for this role alone."""
     node_selector: dict[str, str] = {}
     """Further node labels that pods of this role ask for."""
+    resources: Resources = Resources()
 
 
 class Routing(ClosedModel):
     """Decide which prompts are disaggregated, and to which prefiller they go."""
 
-    threshold_tokens: Annotated[int, Field(ge=0, le=LARGEST)] = 4096
+    threshold_tokens: Annotated[Whole, Field(ge=0, le=LARGEST)] = 4096
     """Prompts of at least so many tokens go through a prefiller; 0: every prompt."""
     strategy: Literal["prefixaware", "kvaware", "session", "roundrobin"] = "prefixaware"
+    replicas: Positive = 1
+    """Router pods; the lmcache transport notifies exactly one."""
 
 
 class Topology(ClosedModel):
@@ -168,11 +182,16 @@ class Dpd(ClosedModel):
     """Further environment variables, the same for both roles."""
 
 
-class ScalingRange(ClosedModel):
-    """Bound the replicas of one role."""
+Signal = Literal["waiting", "running", "kv_cache"]
 
-    min: Annotated[int, Field(ge=0, le=LARGEST)] = 1
+
+class ScalingRange(ClosedModel):
+    """Bound the replicas of one role, and say what moves them."""
+
+    min: Annotated[Whole, Field(ge=0, le=LARGEST)] = 1
     max: Positive = 1
+    signal: Signal | None = None
+    """What moves the replicas; default: waiting prompts for prefill, both others for decode."""
 
     @model_validator(mode="after")
     def _ordered(self) -> ScalingRange:
@@ -191,8 +210,8 @@ class Autoscaling(ClosedModel):
 class Slo(ClosedModel):
     """State the latency that users are promised, in milliseconds."""
 
-    ttft_p99_ms: Annotated[float, Field(gt=0, le=LARGEST)] = 2000
-    itl_p99_ms: Annotated[float, Field(gt=0, le=LARGEST)] = 50
+    ttft_p99_ms: Annotated[Real, Field(gt=0, le=LARGEST)] = 2000
+    itl_p99_ms: Annotated[Real, Field(gt=0, le=LARGEST)] = 50
 
 
 class Workload(ClosedModel):
@@ -200,7 +219,7 @@ class Workload(ClosedModel):
 
     input_tokens: Positive = 6000
     output_tokens: Positive = 256
-    requests_per_second: Annotated[float, Field(gt=0, le=LARGEST)] = 2
+    requests_per_second: Annotated[Real, Field(gt=0, le=LARGEST)] = 2
     concurrency: Positive = 16
     slo: Slo = Slo()
 

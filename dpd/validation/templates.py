@@ -23,7 +23,7 @@ from cloudformation_validate import Severity as TemplateSeverity
 from dpd.facts import Facts
 from dpd.finding import Finding, Severity
 from dpd.project import ROOT
-from dpd.rules.operator import unknown_configuration_keys
+from dpd.rules.operator_addon import unknown_configuration_keys
 from dpd.validation.ignored import Ignored
 from dpd.yaml_file import dotted
 

@@ -11,10 +11,12 @@ import pytest
 import yaml
 
 from dpd.finding import Finding
+from dpd.rules import rules
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/p5-week"
 CERTIFICATE = "arn:aws:acm:us-west-2:111122223333:certificate/0123abcd-0000-0000-0000-000000000000"
+WINDOWED = {"sliding_window": 4096, "sliding_window_layers": 40}
 NIXL_WITHOUT_BACKEND = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
 
 Data = dict[str, Any]
@@ -92,6 +94,14 @@ ENVIRONMENT: list[tuple[str, object, str]] = [
     ("hyperpod.groups.decode.instance_type", "ml.p5.4xlarge", "CAP006"),
     ("hyperpod.groups.system.instance_type", "ml.m6g.4xlarge", "CAP007"),
     ("hyperpod.groups.system.count", 0, "CAP007"),
+    ("hyperpod.groups.system.capacity", "spot", "CAP011"),
+    ("hyperpod.groups.system.zone_id", "usw2-az2", "CAP012"),
+    ("network.system_subnet_cidr", "10.2.0.0/20", "CAP012"),
+    ("hyperpod.groups.decode.taints", [{"key": "gpu", "effect": "NoSchedule"}], "CAP013"),
+    ("hyperpod.groups.decode.fallback_instance_types", ["ml.p5en.48xlarge"], "CAP015"),
+    ("hyperpod.groups.decode.secondary_volume_gb", 500, "CAP017"),
+    ("hyperpod.maintenance", {"schedule": "cron(0 3 * * ? *)"}, "CFG003"),
+    ("budget", {"monthly_usd": 500, "emails": ["ml@example.com"]}, "CST003"),
     ("kubernetes.version", "1.30", "CLU001"),
     ("addons", {"cert-manager": "v1.0.0-eksbuild.1"}, "CLU004"),
     ("operator.addon_version", "v1.0.0-eksbuild.1", "OPR001"),
@@ -103,6 +113,11 @@ ENVIRONMENT: list[tuple[str, object, str]] = [
     ("hyperpod.lifecycle_bucket", "bucket", "OPR005"),
     ("operator.configuration", {"keda": {"enabeld": False}}, "OPR008"),
     ("operator.addon_version", "v7.0.0-eksbuild.1", "OPR009"),
+    ("hyperpod.groups.decode.count", True, "CFG003"),
+    ("hyperpod.groups.decode.count", "1", "CFG003"),
+    ("hyperpod.chart_commit", "0" * 40, "CLU008"),
+    ("network.gpu_subnet_cidr", "192.168.0.0/16", "NET012"),
+    ("network.vpc_cidr", "172.16.0.0/16", "NET012"),
 ]
 
 MODEL: list[tuple[str, object, str]] = [
@@ -161,7 +176,53 @@ MODEL: list[tuple[str, object, str]] = [
     ("workload.requests_per_second", 10, "WRK002"),
     ("workload.concurrency", 128, "WRK003"),
     ("architecture.moe", True, "WRK004"),
+    ("serving.tensor_parallel", True, "CFG003"),
+    ("serving.max_model_len", "16384", "CFG003"),
+    ("dpd.prefill.replicas", True, "CFG003"),
+    ("workload.requests_per_second", True, "CFG003"),
+    ("dpd.decode.resources", {"efa_devices": -1}, "CFG003"),
+    ("autoscaling.decode", {"min": 1, "max": 1, "signal": "queue"}, "CFG003"),
+    ("dpd.decode.resources", {"efa_devices": 16}, "EFA003"),
+    ("dpd.environment", {"VLLM_NIXL_SIDE_CHANNEL_HOST": "localhost"}, "EFA005"),
+    ("dpd.environment", {"lmcache_pd_peer_host": "10.1.0.7"}, "EFA005"),
+    ("dpd.prefill.resources", {"memory": "16GiB"}, "HST002"),
+    ("dpd.prefill.resources", {"cpu": 193}, "HST002"),
+    ("dpd.environment", {"LMCACHE_SAVE_UNFULL_CHUNK": "False"}, "LMC001"),
+    ("dpd.environment", {"LMCACHE_ENABLE_PD": "0"}, "LMC001"),
+    ("dpd.environment", {"lmcache_transfer_channel": "mock_memory"}, "LMC001"),
+    ("dpd.environment", {"LMCACHE_NIXL_BUFFER_SIZE": "8589934592"}, "LMC002"),
+    ("dpd.environment", {"LMCACHE_CHUNK_SIZE": "16.5"}, "LMC003"),
+    ("serving.args", ["--no-disable-hybrid-kv-cache-manager"], "LMC005"),
+    ("dpd.routing.replicas", 2, "RTG003"),
+    ("serving.args", ["--config", "/etc/vllm.yaml"], "SRV009"),
+    ("dpd.environment", {"LMCACHE_PD_BUFFER_SIZE": "1"}, "SRV008"),
+    ("architecture", {**LLAMA["architecture"], **WINDOWED}, "SRV011"),
+    ("workload.input_tokens", 20_000, "WRK005"),
+    ("workload.output_tokens", 16_384, "WRK005"),
 ]
+
+AMP = "https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-0123456789ab"
+SCALABLE: Data = {
+    "hyperpod.groups.prefill.count": 3,
+    "hyperpod.groups.decode.count": 3,
+    "observability.prometheus_url": AMP,
+}
+RUNNING = {"min": 1, "max": 2, "signal": "running"}
+KVAWARE: Data = {"serving.mode": "colocated", "dpd.routing.strategy": "kvaware"}
+NIXL: Data = {"serving.runtime": "self_managed", "dpd.transport": "nixl"}
+
+WITH_CONTEXT: list[tuple[Data, Data, str, object, str]] = [
+    (SCALABLE, {}, "autoscaling.prefill", {"min": 2, "max": 3}, "SCL005"),
+    (SCALABLE, {"autoscaling.decode.max": 2}, "autoscaling.prefill", RUNNING, "SCL002"),
+    ({"hyperpod.groups.prefill.count": 2}, {}, "autoscaling.prefill.max", 2, "SCL004"),
+    ({}, {}, "autoscaling.prefill.max", 2, "SCL003"),
+    ({}, NIXL, "dpd.decode.args", ["-tp", "4"], "SRV010"),
+    ({}, NIXL, "dpd.environment", {"VLLM_NIXL_ABORT_REQUEST_TIMEOUT": "60"}, "SRV012"),
+    ({}, NIXL, "serving.image", "dlc-vllm-v2.3", "IMG007"),
+    ({}, NIXL, "dpd.decode.args", ["--kv-transfer-config", NIXL_WITHOUT_BACKEND], "EFA001"),
+    ({}, KVAWARE, "serving.image", "lmcache-v0.4.3", "RTG004"),
+]
+"""Fields that are wrong only beside others: edits of the environment and of the model, then the wrong one."""
 
 
 def named(rows: list[tuple[str, object, str]]) -> Iterator[str]:
@@ -182,3 +243,32 @@ def test_one_wrong_field_of_the_environment(findings: Findings, path: str, value
 def test_one_wrong_field_of_the_model(findings: Findings, path: str, value: object, id: str) -> None:
     found = findings(DEV, with_value(LLAMA, path, value))
     assert [item.id for item in found] == [id], [item.text() for item in found]
+
+
+@pytest.mark.parametrize(
+    ("environment", "model", "path", "value", "id"),
+    WITH_CONTEXT,
+    ids=[f"{row[4]} {row[2]}" for row in WITH_CONTEXT],
+)
+def test_one_wrong_field_beside_others(
+    findings: Findings, environment: Data, model: Data, path: str, value: object, id: str
+) -> None:
+    dev, llama = DEV, LLAMA
+    for key, right in environment.items():
+        dev = with_value(dev, key, right)
+    for key, right in model.items():
+        llama = with_value(llama, key, right)
+    before = {item.id for item in findings(dev, llama)}
+    found = findings(dev, with_value(llama, path, value))
+    assert [item.id for item in found if item.id not in before] == [id], [item.text() for item in found]
+
+
+def test_every_rule_about_a_file_has_a_wrong_field() -> None:
+    """Rules that need other facts, or a whole environment of their own, have their tests beside the rule."""
+    tried = {row[-1] for row in [*ENVIRONMENT, *MODEL, *WITH_CONTEXT]}
+    assert len(ENVIRONMENT) + len(MODEL) + len(WITH_CONTEXT) >= 140
+    assert {id for id in rules() if id[:3] in {"LMC", "EFA", "SRV", "RTG", "SCL", "WRK", "KVC"}} - tried == {
+        "EFA004",
+        "KVC002",
+        "LMC004",
+    }

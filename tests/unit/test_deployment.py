@@ -17,9 +17,8 @@ from dpd.spec.deployment import (
     ROLE_LABEL,
     Deployment,
     build_deployment,
-    resolve_image,
-    vllm_of,
 )
+from dpd.spec.image import resolve_image, vllm_of
 
 Build = Callable[..., Deployment]
 LLAMA = "llama-3.3-70b"

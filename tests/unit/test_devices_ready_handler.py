@@ -116,6 +116,17 @@ def test_a_node_that_leaves_does_not_hold_up_the_others() -> None:
     assert poll(node(), node("hyperpod-i-1", ready="Unknown"), decode=1) == {"IsComplete": True}
 
 
+@pytest.mark.parametrize(
+    ("health", "complete"),
+    [("Unschedulable", True), ("Schedulable", False), ("UnschedulablePendingReplacement", False)],
+)
+def test_only_a_node_in_deep_health_checks_may_lack_devices(health: str, complete: bool) -> None:
+    checked = node(efa="0")
+    checked["metadata"]["labels"]["sagemaker.amazonaws.com/node-health-status"] = health
+
+    assert poll(checked) == {"IsComplete": complete}
+
+
 def test_the_deadline_tells_group_node_and_what_is_missing() -> None:
     with pytest.raises(RuntimeError) as raised:
         poll(node(), node("hyperpod-i-1", ready="False", efa="0", gpu=""), decode=2, waited_s=900)

@@ -67,6 +67,7 @@ CONSTANTS_WE_USE = {
     "poisson_quantile",
     "runtime_reserve_gib",
     "shm_gib",
+    "router_request_timeout_s",
     "subnet_reserved_addresses",
     "system_pod_count_minimum",
     "system_reserved_pods",

@@ -11,10 +11,9 @@ import yaml
 from pydantic import ValidationError
 
 from dpd.spec.catalog import load_catalog
-from dpd.spec.deployment import Deployment, build_deployment
+from dpd.spec.deployment import NAMESPACE, Deployment, build_deployment
 from dpd.spec.environment import Environment
 from dpd.spec.model import Model
-from dpd.spec.deployment import NAMESPACE
 from k8s.render import Bindings, RuntimeNotRendered, endpoint_manifest, manifests, to_yaml
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -216,6 +215,40 @@ def test_decode_scales_on_slots_and_kv_cache(build: Build) -> None:
     assert (running["targetValue"], running["metricType"]) == (22.4, "Average")
     assert (cache["targetValue"], cache["metricType"]) == (0.8, "Value")
     assert "prefill-" not in running["query"] + cache["query"]
+
+
+@pytest.mark.parametrize(
+    ("signal", "metric", "target"),
+    [
+        ("waiting", "vllm:num_requests_waiting", (2.0, "Average")),
+        ("running", "vllm:num_requests_running", (22.4, "Average")),
+        ("kv_cache", "vllm:kv_cache_usage_perc", (0.8, "Value")),
+    ],
+)
+def test_a_role_scales_on_the_signal_asked_for(
+    build: Build, signal: str, metric: str, target: tuple[float, str]
+) -> None:
+    deployment = build({"autoscaling.decode": {"min": 1, "max": 2, "signal": signal}})
+    scaling = _spec(deployment)["pdSpec"]["autoScalingSpec"]["decodingAutoScaling"]
+    (trigger,) = scaling["prometheusTriggerList"]
+    assert metric in trigger["query"]
+    assert (trigger["targetValue"], trigger["metricType"]) == target
+
+
+def test_a_role_overrides_what_its_pods_ask_for(build: Build) -> None:
+    edits = {"dpd.decode.resources": {"efa_devices": 16, "cpu": 40, "memory": "512GiB"}}
+    pd = _spec(build(edits))["pdSpec"]
+    assert pd["decodingSpec"]["resources"] == {
+        "requests": {"cpu": 40, "memory": "512Gi", "nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 16},
+        "limits": {"memory": "512Gi", "nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 16},
+    }
+    assert pd["prefillSpec"] == _spec(build())["pdSpec"]["prefillSpec"]
+
+
+def test_p15_no_pod_joins_the_network_of_its_host(build: Build) -> None:
+    text = to_yaml(manifests(build(), TOKENS))
+    assert "hostNetwork" not in text
+    assert "hostPath" not in text
 
 
 def test_a_name_whose_service_would_be_too_long_is_refused(build: Build) -> None:

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
+from dpd.facts import Facts
 from dpd.reference import SCHEMAS, generated_files, json_schema, write_generated_files
 from dpd.rules import rules
 
@@ -95,6 +96,29 @@ def test_every_key_of_the_schemas_is_documented() -> None:
         "workload.slo.itl_p99_ms",
     ):
         assert f"| `{key}` |" in text
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "operator",
+        "kubernetes",
+        "addons",
+        "charts",
+        "images",
+        "vllm",
+        "lmcache",
+        "nixl",
+        "features",
+        "regions",
+    ],
+)
+def test_every_row_of_the_compatibility_matrix_has_its_source_and_day(facts: Facts, table: str) -> None:
+    lines = generated_files(ROOT)[ROOT / "docs" / "compatibility.md"].splitlines()
+    for key, row in getattr(facts, table).items():
+        source = " ".join(row.source.split()).replace("|", "\\|")
+        ends = f"| {source} | {row.as_of}{'' if row.confirmed else ', unconfirmed'} |"
+        assert [line for line in lines if line.startswith(f"| {key} |") and line.endswith(ends)], key
 
 
 def test_every_rule_is_documented_and_linked() -> None:

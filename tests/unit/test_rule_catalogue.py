@@ -16,8 +16,9 @@ from dpd.spec.environment import Environment
 from dpd.spec.model import Model
 from dpd.yaml_file import read_yaml
 
+AMP = "https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-0123456789ab"
 PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/p5-week"
-OUTSIDE_A_FILE = {"CFG005", "CFG006"} | {id for id in rules() if id.startswith("VAL")}
+OUTSIDE_A_FILE = {"CFG005", "CFG006", "EFA004"} | {id for id in rules() if id.startswith("VAL")}
 """Rules whose snippets are no configuration: broken YAML, or what the validators of `synth` read."""
 
 WHERE = {"groups": "hyperpod", "node_selector": "dpd.decode", "args": "dpd.decode"}
@@ -29,6 +30,16 @@ WHOLE = {"environment", "node_selector", "weights"}
 CONTEXT: dict[str, dict[str, dict[str, object]]] = {
     "CAP002": {"dev": {"hyperpod.groups.decode.training_plan_arn": PLAN}},
     "EFA001": {"gpt": {}},
+    "SRV010": {"gpt": {}},
+    "SRV012": {"gpt": {}},
+    "SCL002": {
+        "dev": {
+            "hyperpod.groups.prefill.count": 2,
+            "hyperpod.groups.decode.count": 2,
+            "observability": {"prometheus_url": AMP},
+        }
+    },
+    "SCL005": {"dev": {"hyperpod.groups.prefill.count": 3, "observability": {"prometheus_url": AMP}}},
     "KVC003": {"llama405": {"architecture.quantization": ...}},
     "NET001": {"dev": {"hyperpod.groups.prefill.count": 2, "hyperpod.groups.decode.count": 2}},
     "OPR006": {"dev": {"hyperpod.groups.decode.count": 2}},
@@ -140,6 +151,7 @@ def test_the_severities_of_the_contract() -> None:
         "IMG002",
         "KVC002",
         "RTG002",
+        "SCL002",
         "WRK001",
         "WRK003",
         "WRK004",
@@ -148,7 +160,21 @@ def test_the_severities_of_the_contract() -> None:
         *("CFG001", "CFG002", "CFG003", "CFG004", "NET001", "NET002", "NET005", "CAP001", "CAP002", "CAP004"),
         *("CAP005", "CAP006", "CAP007", "CLU001", "OPR001", "OPR002", "OPR004", "OPR005", "OPR006", "IMG001"),
         *("IMG003", "KVC001", "KVC003", "KVC004", "SRV001", "SRV002", "SRV003", "SRV004", "SRV005", "SRV006"),
-        *("SRV007", "SRV008", "EFA001", "EFA002", "EFA006", "RTG001", "SCL001", "SCL003", "SEC001"),
+        *(
+            "SRV007",
+            "SRV008",
+            "EFA001",
+            "EFA002",
+            "EFA003",
+            "EFA004",
+            "EFA005",
+            "EFA006",
+            "RTG001",
+            "RTG003",
+            "SCL001",
+            "SCL003",
+            "SEC001",
+        ),
     }
     for id in warnings:
         assert rules()[id].severity == "warning", id

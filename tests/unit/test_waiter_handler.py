@@ -176,7 +176,8 @@ def test_the_deadline_tells_group_wanted_seen_message_and_event(stub: Stubber) -
 
     assert str(raised.value) == (
         "HyperPod cluster dpd-dev (InService) is not ready after 3000 s. "
-        "group decode (InService) wants 1 ml.p5.48xlarge or ml.p5e.48xlarge, sees 1 Pending: waiting for capacity. "
+        "group decode (InService) wants 1 ml.p5.48xlarge or ml.p5e.48xlarge, sees 1 Pending: "
+        "waiting for capacity. "
         "event of group decode: Insufficient capacity for ml.p5.48xlarge in usw2-az1"
     )
 

@@ -64,7 +64,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, list[str], dict[str, Any]]] = {
         {"llama": {"serving.image": "dlc-vllm-v2.3"}},
         "serving.image",
         ["not known to hold LMCache"],
-        {"gpt": {"serving.image": "dlc-vllm-v2.3"}},
+        {"llama": {"serving.image": "hyperpod-dlc"}},
     ),
     "IMG003 P-62 protected by tag": (
         "IMG003",

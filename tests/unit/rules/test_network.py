@@ -29,12 +29,26 @@ CASES: dict[str, tuple[str, dict[str, Any], str, list[str], dict[str, Any]]] = {
         ["10.0.128.0/17 overlaps vpc_cidr 10.0.0.0/16"],
         {"dev": {"network.gpu_subnet_cidr": "10.2.0.0/17"}},
     ),
-    "NET002 no range left for services": (
-        "NET002",
-        {"dev": {"network.vpc_cidr": "10.100.0.0/16", "network.gpu_subnet_cidr": "172.20.0.0/16"}},
-        "network.vpc_cidr",
-        ["10.100.0.0/16", "172.20.0.0/16"],
-        {"dev": {"network.vpc_cidr": "10.100.0.0/16"}},
+    "NET012 two private blocks": (
+        "NET012",
+        {"dev": {"network.gpu_subnet_cidr": "172.16.0.0/16"}},
+        "network.gpu_subnet_cidr",
+        ["AWS adds no range of 172.16.0.0/12 to a VPC that has 10.0.0.0/16"],
+        {"dev": {"network.gpu_subnet_cidr": "100.64.0.0/16"}},
+    ),
+    "NET012 first half of 10.0.0.0/15 after the second": (
+        "NET012",
+        {"dev": {"network.vpc_cidr": "10.1.0.0/16", "network.gpu_subnet_cidr": "10.0.0.0/16"}},
+        "network.gpu_subnet_cidr",
+        ["no range of 10.0.0.0/16 to a VPC that has 10.1.0.0/16"],
+        {"dev": {"network.vpc_cidr": "10.0.0.0/16", "network.gpu_subnet_cidr": "10.1.0.0/16"}},
+    ),
+    "NET012 private beside public": (
+        "NET012",
+        {"dev": {"network.vpc_cidr": "100.64.0.0/16", "network.gpu_subnet_cidr": "192.168.0.0/16"}},
+        "network.gpu_subnet_cidr",
+        ["192.168.0.0/16"],
+        {"dev": {"network.vpc_cidr": "100.64.0.0/16", "network.gpu_subnet_cidr": "100.65.0.0/16"}},
     ),
     "NET005 no HyperPod": (
         "NET005",

@@ -127,6 +127,20 @@ CASES: dict[str, tuple[str, dict[str, Any], str, list[str], dict[str, Any]]] = {
         ["holds @"],
         {"llama": {"huggingface_id": "meta-llama/Llama-3.3-70B-Instruct"}},
     ),
+    "SRV008 own buffer under LMCache's name": (
+        "SRV008",
+        {"llama": {"dpd.environment": {"lmcache_pd_buffer_size": "1"}}},
+        "dpd.environment.lmcache_pd_buffer_size",
+        ["dpd.pd_buffer"],
+        {"llama": {"dpd.environment": {}}},
+    ),
+    "SRV009 arguments from a file": (
+        "SRV009",
+        {"llama": {"serving.args": ["--enforce-eager", "--config=/etc/vllm.yaml"]}},
+        "serving.args[1]",
+        ["--config hides arguments"],
+        {"llama": {"serving.args": ["--enforce-eager"]}},
+    ),
     "SRV008 own port": (
         "SRV008",
         {"llama": {"serving.args": ["--port", "9000"]}},
@@ -161,10 +175,6 @@ def test_rule(
     good: dict[str, Any],
 ) -> None:
     one_rule(id, bad, path, says, good)
-
-
-def test_nixl_does_not_need_equal_tensor_parallel(check: Callable[..., list[Any]]) -> None:
-    assert check(gpt={"dpd.decode.args": ["-tp", "4"]}) == []
 
 
 def test_an_unknown_image_leaves_arguments_unjudged(check: Callable[..., list[Any]]) -> None:

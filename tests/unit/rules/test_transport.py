@@ -28,7 +28,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str, list[str], dict[str, Any]]] = {
         "EFA001",
         {
             "gpt": {
-                "serving.args": ["--enforce-eager"],
+                "serving.args": ["--block-size=128"],
                 "dpd.decode.args": ["--kv-transfer-config.kv_connector=NixlConnector"],
             }
         },
@@ -56,6 +56,41 @@ CASES: dict[str, tuple[str, dict[str, Any], str, list[str], dict[str, Any]]] = {
         "dpd.environment.NIXL_BACKEND",
         ["no effect"],
         {"llama": {"dpd.environment": {}}},
+    ),
+    "EFA005 P-66 everywhere": (
+        "EFA005",
+        {"gpt": {"dpd.environment": {"VLLM_NIXL_SIDE_CHANNEL_HOST": "0.0.0.0"}}},
+        "dpd.environment.VLLM_NIXL_SIDE_CHANNEL_HOST",
+        ["`0.0.0.0` in every pod", "the pod that reads it"],
+        {"gpt": {"dpd.environment": {"VLLM_NIXL_SIDE_CHANNEL_HOST": "$(POD_IP)"}}},
+    ),
+    "EFA005 P-66 in small letters": (
+        "EFA005",
+        {"llama": {"dpd.environment": {"lmcache_pd_peer_host": "LocalHost"}}},
+        "dpd.environment.lmcache_pd_peer_host",
+        ["LMCACHE_PD_PEER_HOST is `LocalHost`"],
+        {"llama": {"dpd.environment": {}}},
+    ),
+    "EFA005 P-66 address of one pod": (
+        "EFA005",
+        {"llama": {"dpd.environment": {"VLLM_HOST_IP": "203.0.113.7"}}},
+        "dpd.environment.VLLM_HOST_IP",
+        ["reaches one pod only"],
+        {"llama": {"serving.mode": "colocated", "dpd.environment": {"VLLM_HOST_IP": "203.0.113.7"}}},
+    ),
+    "EFA005 P-66 router that is nowhere": (
+        "EFA005",
+        {"llama": {"dpd.environment": {"LMCACHE_PD_PROXY_HOST": "127.0.0.1"}}},
+        "dpd.environment.LMCACHE_PD_PROXY_HOST",
+        ["127.0.0.1"],
+        {"llama": {"dpd.environment": {"LMCACHE_PD_PROXY_HOST": "router.inference.svc"}}},
+    ),
+    "EFA001 P-32 LMCache's backend in small letters": (
+        "EFA001",
+        {"llama": {"dpd.environment": {"lmcache_nixl_backends": "ucx"}}},
+        "dpd.environment.lmcache_nixl_backends",
+        ["ucx"],
+        {"llama": {"dpd.environment": {"lmcache_nixl_backends": "libfabric"}}},
     ),
     "EFA006 P-24 label without its prefix": (
         "EFA006",

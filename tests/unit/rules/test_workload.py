@@ -31,6 +31,20 @@ CASES: dict[str, tuple[str, dict[str, Any], str, list[str], dict[str, Any]]] = {
         ["89% busy", "4 prompts per second of 5000 tokens", "222 ms each on 1 replica", "use 2 prefill"],
         {"llama": {"workload.requests_per_second": 3}},
     ),
+    "WRK005 prompt and answer together": (
+        "WRK005",
+        {"llama": {"workload.input_tokens": 16000, "workload.output_tokens": 512}},
+        "workload.output_tokens",
+        ["16000 tokens of prompt and 512 of answer", "context of 16384"],
+        {"llama": {"workload.input_tokens": 4000, "workload.output_tokens": 12384}},
+    ),
+    "WRK005 prompt alone, context of an argument": (
+        "WRK005",
+        {"llama": {"serving.args": ["--max-model-len", "4900"]}},
+        "workload.input_tokens",
+        ["context of 4900"],
+        {"llama": {"serving.args": ["--max-model-len", "8k"]}},
+    ),
     "WRK003 P-58 more than AWS tried": (
         "WRK003",
         {"llama": {"workload.concurrency": 65}},

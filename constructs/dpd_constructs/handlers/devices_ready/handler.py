@@ -22,6 +22,11 @@ from typing import Any, cast
 _CLUSTER_HEADER = "x-k8s-aws-id"
 _TOKEN_PREFIX = "k8s-aws-v1."  # noqa: S105 - the prefix of every token, no secret
 _TOKEN_S = 60
+# Deep health checks take hours, longer than CloudFormation waits, and whether every plugin tolerates their
+# taint is not documented; such a node counts as complete, as it counts as arrived (page
+# sagemaker-hyperpod-eks-resiliency-node-labels).
+_HEALTH_LABEL = "sagemaker.amazonaws.com/node-health-status"
+_IN_CHECKS = "Unschedulable"
 _REQUEST_S = 20
 # CloudFormation cuts a longer reason off.
 _REASON_CHARACTERS = 1500
@@ -83,15 +88,17 @@ def _missing(get: Get, group: Mapping[str, Any]) -> str:
 
 def _state(node: Mapping[str, Any], wanted: Mapping[str, int]) -> tuple[str, list[str]]:
     """Return a node's name and what it lacks."""
-    status = node["status"]
+    name, status = node["metadata"]["name"], node["status"]
+    if node["metadata"].get("labels", {}).get(_HEALTH_LABEL) == _IN_CHECKS:
+        return name, []
     ready = {row["type"]: row for row in status.get("conditions", [])}.get("Ready", {})
     lacking = [] if ready.get("status") == "True" else [f"is not Ready ({ready.get('reason', 'unknown')})"]
     allocatable = status.get("allocatable", {})
-    for name, count in wanted.items():
-        offered = allocatable.get(name, "0")
+    for device, count in wanted.items():
+        offered = allocatable.get(device, "0")
         if not offered.isdigit() or int(offered) != count:
-            lacking.append(f"offers {offered} {name}")
-    return node["metadata"]["name"], lacking
+            lacking.append(f"offers {offered} {device}")
+    return name, lacking
 
 
 def _counts(wanted: Mapping[str, int]) -> str:
