@@ -48,7 +48,7 @@ clean:  ## remove everything that the other verbs made
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
 
 .venv/.up: .venv/bin/uv requirements.txt pyproject.toml
-	@echo "installing requirements.txt (about 1.8 GB on disk, a minute)"
+	@echo "installing requirements.txt (about 2.2 GB on disk, a minute)"
 	@$(UV) -r requirements.txt
 	@$(UV) --no-deps -e .
 	@touch $@

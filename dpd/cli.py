@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -28,6 +30,9 @@ from dpd.finding import Severity, has_errors
 from dpd.project import NoCheckout
 from dpd.rules import check as check_rules
 from dpd.rules import rules as all_rules
+
+
+_TRACEBACK = "DPD_TRACEBACK"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,11 +64,17 @@ def check(
         report_text(findings)
         errors = sum(finding.severity == Severity.ERROR for finding in findings)
         warnings = sum(finding.severity == Severity.WARNING for finding in findings)
-        click.echo(
-            f"{len(selection.environments)} environments, {len(catalog.models)} models, "
-            f"{len(all_rules())} rules: {errors} errors, {warnings} warnings"
+        read = (
+            _count(len(selection.environments), "environment"),
+            _count(len(catalog.models), "model"),
+            _count(len(all_rules()), "rule"),
         )
+        click.echo(f"{', '.join(read)}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
     sys.exit(EXIT_FINDINGS if has_errors(findings, strict=strict) else 0)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @main.command()
@@ -213,6 +224,7 @@ def _without_traceback(function: Callable[..., Any]) -> Callable[[], None]:
 
     @wraps(function)
     def run() -> None:
+        signal.signal(signal.SIGTERM, _end)
         try:
             function(prog_name="dpd")
         except (OSError, NoCheckout) as error:
@@ -221,8 +233,20 @@ def _without_traceback(function: Callable[..., Any]) -> Callable[[], None]:
         except ModuleNotFoundError as error:
             click.echo(f"dpd: {error}; install requirements.txt, or run `make up`", err=True)
             sys.exit(EXIT_USAGE)
+        except Exception as error:
+            if os.environ.get(_TRACEBACK):
+                raise
+            lines = str(error).splitlines() or [type(error).__name__]
+            click.echo(f"dpd: a fault of dpd itself: {lines[0]}", err=True)
+            click.echo(f"dpd: please report it, with the output under {_TRACEBACK}=1", err=True)
+            sys.exit(EXIT_USAGE)
 
     return run
+
+
+def _end(_number: int, _frame: object) -> None:
+    """End as on an error, so that what is half written is removed."""
+    sys.exit(128 + signal.SIGTERM)
 
 
 run = _without_traceback(main)

@@ -90,6 +90,8 @@ def load(
     try:
         selection = select(catalog, environments, models)
     except UnknownName as error:
+        if not (catalog.environments and catalog.models):
+            refuse(list(catalog.findings))
         report_text(list(catalog.findings))
         raise click.UsageError(str(error)) from None
     return catalog, selection, check_rules(catalog, selection.environments, selection.models)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from dpd.spec.environment import Environment
 
 ASSEMBLY = "cdk"
 MANIFESTS = "manifests"
+PLAN = "plan.json"
+_CONTENT = {ASSEMBLY, MANIFESTS, PLAN}
 
 
 def synthesise(
@@ -31,9 +34,13 @@ def synthesise(
 
     A folder holds ``cdk/`` (a cloud assembly: `cdk deploy --app <folder>/cdk`), ``manifests/`` and
     ``plan.json``. A bundle with an error, in validation or rendering, goes to ``out/<env>.rejected``
-    for inspection, and ``out/<env>`` stays as it was.
+    for inspection, and ``out/<env>`` stays as it was. Raises FileExistsError, before anything is
+    written, where something else than a bundle is in the way.
     """
     use_checkout()
+    for name in selection.environments:
+        _refuse_foreign(out / name)
+        _refuse_foreign(out / f"{name}.rejected")
     out.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     findings: list[Finding] = []
@@ -52,7 +59,7 @@ def synthesise(
                 written.append(target)
                 shutil.rmtree(rejected, ignore_errors=True)
         finally:
-            shutil.rmtree(staging, ignore_errors=True)
+            _remove(staging)
     return written, findings
 
 
@@ -82,7 +89,7 @@ def _write(
     )
     own = check(catalog, [environment.name], models)
     plan = to_json(build_plan(catalog, facts, environment, models, own), explain=True)
-    (folder / "plan.json").write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
+    (folder / PLAN).write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
     if validate:
         from dpd.validation import validate_bundle
 
@@ -106,6 +113,16 @@ def _write_manifests(
     return findings
 
 
+def _refuse_foreign(target: Path) -> None:
+    """Keep what somebody else put there: a bundle is replaced whole."""
+    foreign = sorted({path.name for path in target.iterdir()} - _CONTENT) if target.is_dir() else []
+    if foreign:
+        raise FileExistsError(
+            f"{target} holds {foreign[0]}, which `dpd synth` did not write and would delete; move it away or "
+            "choose another --out"
+        )
+
+
 def _moved(finding: Finding, staging: Path, target: Path) -> Finding:
     return replace(finding, file=finding.file.replace(str(staging), str(target)))
 
@@ -125,6 +142,15 @@ def _replace(staging: Path, target: Path) -> None:
         old.rename(target)
         raise
     shutil.rmtree(old)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder into which CDK's Node.js, which an interruption does not reach, may still write."""
+    for _ in range(50):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.1)
 
 
 def _umask() -> int:

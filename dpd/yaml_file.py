@@ -59,7 +59,7 @@ def _compose(path: Path, text: str) -> YamlFile:
         loader = _loader(text)
         node = loader.get_single_node()
         if node is None:
-            return _broken(path, "is empty", "run `dpd init` or copy a file of the same folder")
+            return _broken(path, "is empty", "copy a file of the same folder")
         if not isinstance(node, yaml.MappingNode):
             return _broken(path, "must hold a mapping at its top level", "write `key: value` lines")
         lines: dict[Path_, int] = {}

@@ -44,13 +44,15 @@ def longest_prompt_fits(context: ModelContext) -> Iterable[Hit]:
     tokens = context.deployment.max_model_len
     needed = buffer.prompt_bytes(tokens)
     if needed > buffer.buffer_bytes:
-        raised = -(-needed // GIB) * GIB
+        fix = f"raise it to {format_bytes(-(-needed // GIB) * GIB)}"
+        if buffer.tokens:
+            fix += f" or set serving.max_model_len to {buffer.tokens} or less"
         yield Hit(
             path=("dpd", "pd_buffer"),
             message=f"one {tokens}-token prompt needs {needed} bytes per rank, got {buffer.buffer_bytes}",
             got=buffer.buffer_bytes,
             allowed=f"{needed} bytes or more",
-            fix=f"raise it to {format_bytes(raised)} or set serving.max_model_len to {buffer.tokens} or less",
+            fix=fix,
         )
 
 

@@ -20,7 +20,7 @@ from dpd.spec.config_json import fill_architecture
 from dpd.spec.environment import Environment
 from dpd.spec.merge import Merged, Origin, merge
 from dpd.spec.mirror_file import lay_mirror, mirror_path
-from dpd.spec.model import Model
+from dpd.spec.model import Model, kubernetes_name
 from dpd.yaml_file import Path_, YamlFile, dotted, read_yaml
 
 COMMAND_LINE = "command line"
@@ -201,9 +201,9 @@ def _names(loaded: Loaded[Environment], environment: Environment, known: frozens
     """Report models that no file describes, models listed twice, and overrides of absent models."""
     findings: list[Finding] = []
 
-    def report(path: Path_, message: str, got: str, allowed: list[str]) -> None:
+    def report(path: Path_, message: str, got: str, allowed: list[str], fix: str = "") -> None:
         near = difflib.get_close_matches(got, allowed, n=1)
-        fix = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(allowed) or 'none'}"
+        fix = fix or (f"did you mean `{near[0]}`?" if near else f"known: {', '.join(allowed) or 'none'}")
         origin = loaded.merged.origin(path)
         findings.append(
             Finding(
@@ -220,11 +220,17 @@ def _names(loaded: Loaded[Environment], environment: Environment, known: frozens
             )
         )
 
+    rendered: dict[str, str] = {}
     for index, name in enumerate(environment.models):
-        if name not in known:
+        other = rendered.setdefault(kubernetes_name(name), name)
+        if other != name:
+            message = f"`{name}` and `{other}` would both be `{kubernetes_name(name)}` in the cluster"
+            report(("models", index), message, name, sorted(known), "rename one of them")
+        elif name not in known:
             report(("models", index), f"no file in models/ describes `{name}`", name, sorted(known))
         elif name in environment.models[:index]:
-            report(("models", index), f"model `{name}` is listed twice", name, sorted(known))
+            message = f"model `{name}` is listed twice"
+            report(("models", index), message, name, sorted(known), "list it once")
     for name in environment.overrides:
         if name not in environment.models:
             message = f"overrides name `{name}`, which this environment does not serve"
@@ -253,7 +259,12 @@ def _parse_sets(sets: Sequence[str]) -> tuple[Merged, list[Finding]]:
         for part in parts[:-1]:
             at = cast("dict[str, object]", at.setdefault(part, {}))
         at[parts[-1]] = value
-        merged = merge(merged, layer, dict(_origins_below(tuple(parts), value)))
+        # Parents too: one that the files do not have came from here, and so did what is wrong with it.
+        origins = {
+            tuple(parts[:end]): Origin(COMMAND_LINE, None, ".".join(parts[:end]))
+            for end in range(1, len(parts))
+        }
+        merged = merge(merged, layer, {**origins, **dict(_origins_below(tuple(parts), value))})
     return merged, findings
 
 

@@ -30,9 +30,25 @@ def _between(widest: int, narrowest: int) -> AfterValidator:
 # AWS allows /16 to /28; four small subnets of at least 16 addresses fit a /26.
 VpcCidr = Annotated[IPv4Network, _between(16, 26), PlainSerializer(str, return_type=str)]
 SubnetCidr = Annotated[IPv4Network, _between(16, 28), PlainSerializer(str, return_type=str)]
+
+
+def _own_tags(tags: dict[str, str]) -> dict[str, str]:
+    reserved = [key for key in tags if key.lower().startswith(_RESERVED_TAGS)]
+    if reserved:
+        raise ValueError(
+            f"tag keys that begin with {' or '.join(_RESERVED_TAGS)} are not yours: {reserved[0]!r}"
+        )
+    return tags
+
+
 AnyCidr = Annotated[IPv4Network, PlainSerializer(str, return_type=str)]
 # hyperpod-tls-dpd-<name>-<account>-<region> is a bucket name, at most 63 characters.
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,17}$", examples=["dev"])]
+Name = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]{0,16}[a-z0-9])?$", examples=["dev"])]
+# AWS allows 50 tags a resource, of which the stacks, CloudFormation and EKS set some; keys that begin with
+# aws: are AWS's (Tagging best practices, limits).
+TagKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9 _.:/=+@-]{1,128}$")]
+TagValue = Annotated[str, Field(pattern=r"^[A-Za-z0-9 _.:/=+@-]{0,256}$")]
+_RESERVED_TAGS = ("aws:", "hyperpod-dpd/")
 PrincipalArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/.+$")]
 EndpointService = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]+$", examples=["ecr.api"])]
 # The operator's CRD admits no other server for its Prometheus triggers.
@@ -165,7 +181,7 @@ class Environment(ClosedModel):
     """True: digests required, no destroy without confirmation, data retained."""
     accept: dict[str, Accepted] = {}
     """Findings whose severity is lowered here, by id."""
-    tags: dict[str, str] = {}
+    tags: Annotated[dict[TagKey, TagValue], Field(max_length=40), AfterValidator(_own_tags)] = {}
 
     @property
     def system_zone_id(self) -> str:

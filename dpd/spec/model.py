@@ -23,8 +23,11 @@ class Weights(ClosedModel):
     """Say where the weights come from."""
 
     source: Annotated[Literal["s3", "fsx", "huggingface", "generated"], Field(examples=["s3"])]
-    prefix: str | None = None
-    """Folder inside the bucket or file system."""
+    prefix: (
+        Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._=-]*(/[A-Za-z0-9_][A-Za-z0-9._=-]*)*/?$")]
+        | None
+    ) = None
+    """Folder inside the bucket or file system; becomes part of the role that reads it."""
     file_system_id: Annotated[str, Field(pattern=r"^fs-[0-9a-f]{8,17}$")] | None = None
     token_secret: str | None = None
     """Kubernetes secret that holds the Hugging Face token under the key `token`."""
@@ -224,6 +227,11 @@ class Workload(ClosedModel):
     slo: Slo = Slo()
 
 
+def kubernetes_name(model: str) -> str:
+    """Return a model's name with the dots that Kubernetes refuses in names of Services replaced."""
+    return model.replace(".", "-")
+
+
 class Model(ClosedModel):
     """Describe one model."""
 
@@ -240,4 +248,4 @@ class Model(ClosedModel):
     @property
     def kubernetes_name(self) -> str:
         """Return the name with the dots that Kubernetes labels of Services refuse replaced."""
-        return self.name.replace(".", "-")
+        return kubernetes_name(self.name)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,31 @@ def test_a_file_in_the_way_is_one_line(tmp_path: Path) -> None:
     result = dpd("synth", "--env", "dev", "--out", str(tmp_path / "out"))
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
+
+
+def test_foreign_files_are_not_deleted(tmp_path: Path) -> None:
+    mine = tmp_path / "dev" / "keep.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    result = dpd("synth", "--env", "dev", "--out", str(tmp_path))
+    assert result.returncode == 2
+    assert "holds keep.txt" in result.stderr
+    assert mine.read_text() == "mine"
+
+
+def test_being_ended_leaves_no_half_bundle(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dpd", "synth", "--out", str(tmp_path / "out")],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while not list(tmp_path.glob("out/.*/manifests")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.terminate()
+    assert process.wait(timeout=60) == 143
+    assert not list(tmp_path.glob("out/.*"))
 
 
 def test_a_model_without_manifests_is_a_finding(tmp_path: Path) -> None:

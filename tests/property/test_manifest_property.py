@@ -21,7 +21,7 @@ from k8s.inference_endpoint_config import InferenceEndpointConfig
 from k8s.render import Bindings, Manifest, manifests
 
 ROOT = Path(__file__).parents[2]
-CRD = Path(os.environ.get("DPD_CRD", ROOT.parent / "shared" / "crds" / "inferenceendpointconfigs.yaml"))
+CRD = Path(os.environ.get("DPD_CRD", "not given"))
 
 bounded = settings(derandomize=True, max_examples=120, deadline=None)
 # Up to 37 characters: the operator's Service adds 26 in the namespace `inference`.
@@ -180,7 +180,7 @@ def test_every_manifest_passes_our_schema(deployment: Deployment, bound: Binding
 def crd() -> CrdSchema:
     """Load the operator's CRD, or skip with the reason."""
     if not CRD.is_file():
-        pytest.skip(f"the operator's CRD is not at {CRD}; set DPD_CRD to its path")
+        pytest.skip("set DPD_CRD to the file of the operator's CRD")
     return load_crd(CRD)
 
 

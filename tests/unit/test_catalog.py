@@ -237,3 +237,55 @@ def test_a_model_with_a_wrong_file_is_reported_once(workspace: Any) -> None:
     workspace.edit("llama", {"dpd.pd_buffer": 8})
     found = check(workspace.load())
     assert [item.id for item in found if "llama" in item.file] == ["CFG003"]
+
+
+def test_models_that_are_one_in_the_cluster_are_refused(workspace: Any) -> None:
+    llama = (workspace.folder / "models" / "llama-3.3-70b.yaml").read_text()
+    twin = llama.replace("name: llama-3.3-70b", "name: llama-3-3-70b", 1)
+    (workspace.folder / "models" / "llama-3-3-70b.yaml").write_text(twin)
+    dev = workspace.folder / "environments" / "dev.yaml"
+    dev.write_text(
+        dev.read_text().replace("models: [llama-3.3-70b]", "models: [llama-3.3-70b, llama-3-3-70b]")
+    )
+    findings = load_catalog(workspace.folder).findings
+    assert places(list(findings)) == [("CFG004", "dev.yaml", "models[1]")]
+    assert "would both be `llama-3-3-70b`" in findings[0].message
+
+
+def test_a_model_listed_twice_is_told_to_stand_once(workspace: Any) -> None:
+    dev = workspace.folder / "environments" / "dev.yaml"
+    dev.write_text(
+        dev.read_text().replace("models: [llama-3.3-70b]", "models: [llama-3.3-70b, llama-3.3-70b]")
+    )
+    (finding,) = load_catalog(workspace.folder).findings
+    assert (finding.id, finding.fix) == ("CFG004", "list it once")
+
+
+@pytest.mark.parametrize("item", ["network.closed=true", "serving.tensor_parallel.x=1", "nonsense=1"])
+def test_what_the_command_line_set_wrong_is_placed_there(catalog: Catalog, item: str) -> None:
+    loaded = load_catalog(ROOT / "config", [item])
+    _, findings = loaded.effective("dev", "llama-3.3-70b")
+    assert [found.file for found in findings] == [COMMAND_LINE]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("tags", {"aws:x": "y"}),
+        ("tags", {"": "y"}),
+        ("tags", {"hyperpod-dpd/environment": "y"}),
+        ("tags", {"x": "y" * 257}),
+        ("tags", {f"key{number}": "y" for number in range(41)}),
+        ("name", "dev-"),
+    ],
+)
+def test_what_aws_would_refuse_is_refused(check: Any, path: str, value: object) -> None:
+    findings = check(dev={path: value})
+    assert {found.id for found in findings} <= {"CFG003", "CFG004"}
+    assert any(found.id == "CFG003" and found.path.startswith(path) for found in findings)
+
+
+@pytest.mark.parametrize("prefix", ["/", "*/", "../x*/", "a//b/", "a/../b"])
+def test_a_prefix_that_would_widen_the_role_is_refused(check: Any, prefix: str) -> None:
+    findings = check(llama={"weights.prefix": prefix})
+    assert [(found.id, found.path) for found in findings] == [("CFG003", "weights.prefix")]

@@ -55,7 +55,7 @@ def test_an_error_ends_with_1_and_goes_to_standard_error(run: Run, workspace: An
     assert result.exit_code == 1
     assert result.stderr.startswith("error: ")
     assert "[OPR001]" in result.stderr
-    assert "1 errors, 0 warnings" in result.stdout
+    assert "1 error, 0 warnings" in result.stdout
 
 
 def test_a_warning_ends_with_1_only_where_strict(run: Run, workspace: Any) -> None:
