@@ -31,7 +31,6 @@ from dpd.project import NoCheckout
 from dpd.rules import check as check_rules
 from dpd.rules import rules as all_rules
 
-
 _TRACEBACK = "DPD_TRACEBACK"
 
 

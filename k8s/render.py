@@ -18,6 +18,7 @@ from typing import TypedDict
 import yaml
 
 from dpd.spec.deployment import HTTP_PORT, NAMESPACE, Deployment
+from dpd.spec.environment import Environment
 from dpd.spec.guard import Endpoint
 from k8s.autoscaling import pd_auto_scaling
 from k8s.inference_endpoint_config import (
@@ -48,6 +49,9 @@ _MANAGED = {"app.kubernetes.io/managed-by": "hyperpod-dpd"}
 # The operator's clock also runs while the node pulls the image; its default of 3600 s would end a
 # deployment that the startup probe still allows.
 _IMAGE_PULL_S = 30 * 60
+# Deep health checks hold a new node back for minutes to hours (developer guide, page
+# sagemaker-hyperpod-eks-resiliency-deep-health-checks); pods wait for it meanwhile.
+_DEEP_HEALTH_CHECKS_S = 4 * 3600
 
 
 class RuntimeNotRendered(ValueError):
@@ -129,7 +133,7 @@ def _spec(deployment: Deployment, bindings: Bindings) -> Spec:
         **_nodes(deployment),
         # Disaggregated, each role counts its own.
         replicas=None if deployment.disaggregated else deployment.role("worker").replicas,
-        max_deploy_time_in_seconds=STARTUP_LIMIT_S + _IMAGE_PULL_S,
+        max_deploy_time_in_seconds=_deploy_limit_s(environment),
         # The kvaware router looks tokens up by `prompt`, which chat bodies do not have, and AWS
         # demands the completions path for it.
         invocation_endpoint="v1/completions" if strategy == "kvaware" else "v1/chat/completions",
@@ -169,6 +173,11 @@ def _kv_cache(deployment: Deployment) -> KvCacheSpec:
     return KvCacheSpec(
         enable_l1_cache=dpd.l1_cache.enabled and dpd.transport == "lmcache", enable_l2_cache=False
     )
+
+
+def _deploy_limit_s(environment: Environment) -> int:
+    checks = _DEEP_HEALTH_CHECKS_S if environment.hyperpod.deep_health_checks else 0
+    return STARTUP_LIMIT_S + _IMAGE_PULL_S + checks
 
 
 def _nodes(deployment: Deployment) -> _Nodes:

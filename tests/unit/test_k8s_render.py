@@ -179,6 +179,8 @@ def test_startup_may_take_an_hour_and_the_deployment_longer(build: Build) -> Non
     limit_s = startup["periodSeconds"] * startup["failureThreshold"]
     assert limit_s >= 3600
     assert spec["maxDeployTimeInSeconds"] > limit_s
+    checked = _spec(build(environment={"hyperpod.deep_health_checks": ["InstanceStress"]}))
+    assert checked["maxDeployTimeInSeconds"] - spec["maxDeployTimeInSeconds"] == 4 * 3600
 
 
 def test_no_probe_sends_a_completion(build: Build) -> None:
