@@ -66,6 +66,10 @@ def _facts() -> Facts:
     return facts
 
 
+def _tag_text(least: int) -> st.SearchStrategy[str]:
+    return st.text("abcXYZ019 _.:/=+@-", min_size=least, max_size=10)
+
+
 @st.composite
 def _roles(draw: st.DrawFn) -> dict[str, Any]:
     return {
@@ -150,7 +154,7 @@ def _environments(draw: st.DrawFn) -> Environment:
                 }
             },
             "observability": {"enabled": True, "prometheus_url": draw(st.none() | st.just(url))},
-            "tags": draw(st.dictionaries(st.text(min_size=1, max_size=10), st.text(max_size=10), max_size=3)),
+            "tags": draw(st.dictionaries(_tag_text(1), _tag_text(0), max_size=3)),
         }
     )
 
