@@ -42,7 +42,9 @@ weights = st.one_of(
     st.fixed_dictionaries(
         {
             "source": st.just("s3"),
-            "prefix": st.from_regex(r"[A-Za-z0-9][A-Za-z0-9/._-]{0,30}", fullmatch=True),
+            "prefix": st.from_regex(
+                r"[A-Za-z0-9][A-Za-z0-9._-]{0,15}(/[A-Za-z0-9][A-Za-z0-9._-]{0,9}){0,2}/?", fullmatch=True
+            ),
         }
     ),
     st.fixed_dictionaries(
