@@ -9,6 +9,7 @@ from dpd.plan import Plan
 from dpd.quantity import format_bytes
 from dpd.sizing.advice import Advice
 from dpd.sizing.load import Latency
+from dpd.spec.deployment import Deployment
 
 
 def environment_advice(plan: Plan) -> Iterator[str]:
@@ -28,12 +29,24 @@ def environment_advice(plan: Plan) -> Iterator[str]:
 
 def model_advice(plan: ModelPlan) -> Iterator[str]:
     """Yield what concerns one model: the layout, the pools, the threshold, the memory."""
+    yield from _transport(plan.deployment)
     yield from _layout(plan)
     yield from _prefillers(plan.advice)
     yield from _threshold(plan)
     if plan.buffer is not None:
         yield from _buffer(plan, plan.buffer)
     yield from _memory(plan)
+
+
+def _transport(deployment: Deployment) -> Iterator[str]:
+    """Say why a model moves its KV cache with NixlConnector, and what that means here."""
+    architecture = deployment.model.architecture
+    if not deployment.disaggregated or deployment.model.dpd.transport != "nixl":
+        return
+    if architecture.moe or architecture.attention == "mla":
+        kind = "MLA" if architecture.attention == "mla" else "mixtures of experts"
+        yield f"nixl transport: LMCache's is not validated for {kind} (WRK004); AWS advises dense models"
+    yield "nixl needs the self-managed runtime, which this version cannot deploy (OPR011); try colocated"
 
 
 def _layout(plan: ModelPlan) -> Iterator[str]:

@@ -132,3 +132,10 @@ def test_origins_name_file_and_line_override_command_line_and_default(workspace:
     text = text_of(plan, explain=True)
     assert "dpd.pd_buffer" in text
     assert COMMAND_LINE in text
+
+
+def test_advice_says_why_a_mixture_of_experts_uses_nixl(catalog: Catalog, facts: Facts) -> None:
+    text = text_of(plan_of(catalog, facts, models=["gpt-oss-120b"]))
+    assert "nixl transport: LMCache's is not validated for mixtures of experts (WRK004)" in text
+    assert "cannot deploy (OPR011)" in text
+    assert "nixl" not in text_of(plan_of(catalog, facts)).partition("Advice")[2]
