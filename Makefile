@@ -1,4 +1,4 @@
-# Few verbs. Everything lands in .venv/ and dist/; nothing is installed elsewhere.
+# Few verbs. Everything lands in .venv/, .dpd/ and dist/; nothing is installed elsewhere.
 PYTHON ?= python3
 BIN := .venv/bin
 DPD := $(BIN)/dpd
@@ -6,15 +6,14 @@ UV := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
 .PHONY: up test check synth clean docs lock lint
 
-up: .venv/.up  ## install, check, plan and synthesise the dev environment
-	@$(DPD) check
-	@$(DPD) plan --env dev
-	@$(DPD) synth --env dev --validate
-	@printf '\nTemplates and manifests of dev are in dist/dev.\nNext:\n'
-	@printf '  edit config/environments/dev.yaml and config/models/llama-3.3-70b.yaml\n'
-	@printf '  %s manifests --env dev                     # the endpoint that the operator runs\n' '$(DPD)'
-	@printf '  %s rules KVC001                            # what a finding means\n' '$(DPD)'
-	@printf '  source %s/activate && cdk deploy -c env=dev --all   # needs AWS credentials, costs money\n' '$(BIN)'
+up: .venv/.up  ## prefill, decode and router on this machine, and the proof that they work
+	@$(DPD) deploy --env local
+	@$(DPD) verify --env local
+	@printf '\nNext:\n'
+	@printf '  %s status --env local       # processes, memory, paths of requests\n' '$(DPD)'
+	@printf '  %s destroy --env local      # end them\n' '$(DPD)'
+	@printf '  %s plan --env dev           # what the same would be on HyperPod, and cost\n' '$(DPD)'
+	@printf '  %s synth --env dev --validate   # its templates and manifests\n' '$(DPD)'
 
 test: .venv/.test lint  ## every test, after linters and type checker
 	@$(BIN)/python -m pytest
@@ -38,9 +37,13 @@ lock: .venv/.up  ## pin every dependency again after an edit of a .in file
 	@for name in requirements requirements-dev; do \
 	  $(BIN)/uv pip compile $$name.in -o $$name.txt --universal --python-version 3.11 \
 	    --no-emit-index-url --no-header --quiet; done
+	@$(BIN)/uv pip compile requirements-engines.in --override requirements-engines.overrides \
+	    -o requirements-engines.txt --universal --python-version 3.11 \
+	    --no-emit-index-url --no-header --quiet
 
-clean:  ## remove everything that the other verbs made
-	rm -rf .venv dist cdk.out build *.egg-info .pytest_cache .ruff_cache .hypothesis
+clean:  ## end what runs on this machine, and remove everything that the other verbs made
+	@if [ -d .dpd/local ] && [ -x $(DPD) ]; then for folder in .dpd/local/*; do $(DPD) destroy --env "$${folder##*/}"; done; fi
+	rm -rf .venv .dpd dist cdk.out build *.egg-info .pytest_cache .ruff_cache .hypothesis
 
 .venv/bin/uv:
 	@echo "creating .venv"

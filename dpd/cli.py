@@ -23,9 +23,12 @@ from dpd.cli_common import (
     options,
     print_json,
     refuse,
+    refuse_local,
     report_text,
 )
+from dpd.cli_local import deploy, destroy, status
 from dpd.cli_mirror import mirror
+from dpd.cli_router import router
 from dpd.finding import Severity, has_errors
 from dpd.project import NoCheckout
 from dpd.rules import check as check_rules
@@ -90,10 +93,11 @@ def plan(
 ) -> None:
     """Show topology, memory, KV cache, cost and the quotas to ask for."""
     from dpd.plan import Plan, build_plan, to_json
+    from dpd.plan_local import LocalPlan
 
     catalog, selection, findings = load(config_dir, environments, models, sets)
     facts = facts_of(catalog, findings)
-    plans: list[Plan] = []
+    plans: list[Plan | LocalPlan] = []
     for name in selection.environments:
         environment = catalog.environments[name].value
         if environment is not None:
@@ -129,6 +133,7 @@ def manifests(
     from dpd.render import render_manifests
 
     catalog, selection, findings = load(config_dir, environments, models, sets)
+    refuse_local(catalog, environments)
     if has_errors(findings):
         refuse(findings)
     text, found = render_manifests(catalog, facts_of(catalog, findings), selection)
@@ -163,6 +168,7 @@ def synth(
     from dpd.synth import synthesise
 
     catalog, selection, findings = load(config_dir, environments, models, sets)
+    refuse_local(catalog, environments)
     written: list[Path] = []
     if not has_errors(findings) and catalog.facts is not None:
         written, found = synthesise(catalog, catalog.facts, selection, out, validate=validate)
@@ -215,7 +221,11 @@ def completion(shell: str) -> None:
         click.echo(script(main, {}, "dpd", "_DPD_COMPLETE").source())
 
 
+main.add_command(deploy)
+main.add_command(destroy)
 main.add_command(mirror)
+main.add_command(router)
+main.add_command(status)
 
 
 def _without_traceback(function: Callable[..., Any]) -> Callable[[], None]:

@@ -16,6 +16,7 @@ from dpd.finding import Finding, Severity
 from dpd.rules import check as check_rules
 from dpd.selection import Selection, UnknownName, select
 from dpd.spec.catalog import Catalog, load_catalog
+from dpd.spec.local import LocalEnvironment
 
 EXIT_FINDINGS = 1
 EXIT_USAGE = 2
@@ -95,6 +96,18 @@ def load(
         report_text(list(catalog.findings))
         raise click.UsageError(str(error)) from None
     return catalog, selection, check_rules(catalog, selection.environments, selection.models)
+
+
+def refuse_local(catalog: Catalog, environments: Sequence[str]) -> None:
+    """End a command about HyperPod with 2 where --env names an environment of this machine."""
+    local = {name for name, row in catalog.environments.items() if isinstance(row.value, LocalEnvironment)}
+    for name in environments:
+        if name in local:
+            others = ", ".join(name for name in catalog.environments if name not in local) or "none"
+            raise click.UsageError(
+                f"environment `{name}` runs on this machine: it has neither stacks nor manifests; "
+                f"on HyperPod: {others}"
+            )
 
 
 def report_text(findings: list[Finding]) -> None:

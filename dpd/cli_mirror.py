@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from dpd.cli_common import FORMAT, facts_of, load, options, print_json, refuse, report_text
+from dpd.cli_common import FORMAT, facts_of, load, options, print_json, refuse, refuse_local, report_text
 from dpd.facts import Facts
 from dpd.finding import has_errors
 from dpd.ops.mirror_plan import Copy, PlannedCopy, copies, planned
@@ -46,6 +46,7 @@ def mirror(
     if mode == "apply" and not environments:
         raise click.UsageError("--apply needs --env: copies take time and cost money")
     catalog, selection, _ = load(config_dir, environments, models, sets)
+    refuse_local(catalog, environments)
     # Rules about what is not copied yet must not stand in the way of copying.
     broken = list(catalog.findings)
     if has_errors(broken):

@@ -107,6 +107,13 @@ def _engines(facts: Facts) -> Iterable[str]:
         lambda row: (row.reference, row.vllm_version, row.lmcache_version, row.nixl_version, row.efa),
     )
     yield _table(
+        "Engines on this machine",
+        "Python packages that `backend: local` runs on the CPU, in place of an image.",
+        ("engine", "package", "vLLM", "NIXL"),
+        facts.engines,
+        lambda row: (row.reference, row.vllm_version, row.nixl_version),
+    )
+    yield _table(
         "vLLM",
         "Releases whose arguments are checked.",
         ("release", "flags", "removed flags"),

@@ -17,17 +17,19 @@ class ChartImageFact(Fact):
     """Dotted key of the chart's values that holds the tag."""
 
 
-class EndpointFact(Fact):
-    """Say why a closed network needs the interface endpoint of one AWS service.
+EndpointPolicy = Literal["caller", "caller_and_owner", "web_identity", "open"]
+"""`caller` lets this account's principals through; `caller_and_owner` only to resources of this account;
+`web_identity` adds pods, which assume a role of this account without being anybody yet; `open` restricts
+nothing, because nobody documents who calls."""
 
-    ``policy``: `caller` lets this account's principals through; `caller_and_owner` only to resources
-    of this account; `web_identity` adds pods, which assume a role of this account without being
-    anybody yet; `open` restricts nothing, because nobody documents who calls.
-    """
+
+class EndpointFact(Fact):
+    """Say why a closed network needs the interface endpoint of one AWS service."""
 
     why: str
-    policy: Literal["caller", "caller_and_owner", "web_identity", "open"]
-    when: Literal["always", "prometheus", "fsx"] = "always"
+    policy: EndpointPolicy
+    when: Literal["always", "models", "prometheus", "fsx"] = "always"
+    """`models`: once the environment serves one."""
 
 
 class ServiceBucketFact(Fact):

@@ -6,22 +6,26 @@ Plain data; ``plan_text`` draws it and ``to_json`` writes it, with units in ever
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import overload
 
 from dpd.facts import Facts
 from dpd.finding import Finding
 from dpd.model_plan import ModelPlan, model_json, plan_model
+from dpd.plan_local import LocalPlan, local_json, plan_local_model
+from dpd.plan_origins import explain_values
 from dpd.sizing.capacity import SubnetUse, gpu_subnet_use, groups
 from dpd.sizing.cost import Cost, cost
 from dpd.sizing.quotas import QuotaNeed, quota_needs
+from dpd.spec.backend import AnyEnvironment
 from dpd.spec.catalog import Catalog
 from dpd.spec.deployment import build_deployment
 from dpd.spec.environment import Environment
-from dpd.spec.merge import Merged
+from dpd.spec.local import LocalEnvironment
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Hold everything that `dpd plan` says about one environment."""
+    """Hold everything that `dpd plan` says about one environment on HyperPod."""
 
     environment: Environment
     facts: Facts
@@ -32,19 +36,33 @@ class Plan:
     findings: tuple[Finding, ...]
 
 
+@overload
 def build_plan(
     catalog: Catalog, facts: Facts, environment: Environment, models: list[str], findings: list[Finding]
-) -> Plan:
-    """Size and price one environment; a model whose file is wrong is left out, its findings say why."""
-    plans: list[ModelPlan] = []
-    for name in models:
-        # CFG004 reports a name that no file describes.
-        if name not in catalog.models:
-            continue
-        loaded, _ = catalog.effective(environment.name, name)
-        if loaded.value is not None:
-            deployment = build_deployment(environment, loaded.value, facts)
-            plans.append(plan_model(deployment, facts, loaded.merged))
+) -> Plan: ...
+@overload
+def build_plan(
+    catalog: Catalog, facts: Facts, environment: LocalEnvironment, models: list[str], findings: list[Finding]
+) -> LocalPlan: ...
+def build_plan(
+    catalog: Catalog, facts: Facts, environment: AnyEnvironment, models: list[str], findings: list[Finding]
+) -> Plan | LocalPlan:
+    """Size one environment, and price it on HyperPod.
+
+    A model whose file is wrong is left out; its findings say why.
+    """
+    # CFG004 reports a name that no file describes.
+    loaded = [catalog.effective(environment.name, name)[0] for name in models if name in catalog.models]
+    chosen = [(row.value, row.merged) for row in loaded if row.value is not None]
+    if isinstance(environment, LocalEnvironment):
+        local = [
+            plan_local_model(build_deployment(environment, model, facts), facts, merged)
+            for model, merged in chosen
+        ]
+        return LocalPlan(environment, tuple(local), tuple(findings))
+    plans = [
+        plan_model(build_deployment(environment, model, facts), facts, merged) for model, merged in chosen
+    ]
     return Plan(
         environment=environment,
         facts=facts,
@@ -56,8 +74,10 @@ def build_plan(
     )
 
 
-def to_json(plan: Plan, *, explain: bool) -> dict[str, object]:
+def to_json(plan: Plan | LocalPlan, *, explain: bool) -> dict[str, object]:
     """Return the plan as plain data whose keys carry their units."""
+    if isinstance(plan, LocalPlan):
+        return local_json(plan, explain=explain)
     environment = plan.environment
     return {
         "environment": environment.name,
@@ -95,21 +115,7 @@ def to_json(plan: Plan, *, explain: bool) -> dict[str, object]:
 
 
 def _model_json(plan: ModelPlan, *, explain: bool) -> dict[str, object]:
-    origins: dict[str, object] = {"origins": explain_values(plan)} if explain else {}
+    origins: dict[str, object] = (
+        {"origins": explain_values(plan.deployment.model, plan.merged)} if explain else {}
+    )
     return model_json(plan) | origins
-
-
-def explain_values(plan: ModelPlan) -> list[dict[str, str]]:
-    """Return every value of the effective model with the place that set it."""
-    rows: list[dict[str, str]] = []
-    _explain(plan.deployment.model.model_dump(mode="json"), (), plan.merged, rows)
-    return rows
-
-
-def _explain(value: object, path: tuple[str | int, ...], merged: Merged, rows: list[dict[str, str]]) -> None:
-    if isinstance(value, dict) and value:
-        for key, item in value.items():  # pyright: ignore[reportUnknownVariableType]
-            _explain(item, (*path, str(key)), merged, rows)  # pyright: ignore[reportUnknownArgumentType]
-        return
-    origin = merged.origins[path].text() if merged.is_set(path) else "default"
-    rows.append({"key": ".".join(map(str, path)), "value": str(value), "origin": origin})  # pyright: ignore[reportUnknownArgumentType]

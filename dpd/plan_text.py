@@ -11,16 +11,24 @@ from rich.text import Text
 from dpd.advice_text import environment_advice, model_advice
 from dpd.locality_text import locality_lines
 from dpd.model_plan import ModelPlan
-from dpd.plan import Plan, explain_values
+from dpd.plan import Plan
+from dpd.plan_local import LocalPlan
+from dpd.plan_local_text import local_model_lines, local_title, local_total
+from dpd.plan_origins import explain_values
 from dpd.quantity import GIB, MIB, format_bytes, format_gib
 from dpd.sizing.capacity import groups
 from dpd.sizing.gpu_memory import GpuMemory
+from dpd.spec.merge import Merged
+from dpd.spec.model import Model
 
 _BAR_CELLS = 60
 
 
-def print_plan(plan: Plan, console: Console, *, explain: bool) -> None:
-    """Print one environment's plan: nodes and cost, models, quotas, advice."""
+def print_plan(plan: Plan | LocalPlan, console: Console, *, explain: bool) -> None:
+    """Print one environment's plan: nodes and cost, models, quotas, advice; on this machine its engines."""
+    if isinstance(plan, LocalPlan):
+        _print_local(plan, console, explain=explain)
+        return
     environment = plan.environment
     title = Text(environment.name, style="bold").append(
         f"  {environment.region}, GPU zone {environment.gpu_zone_id}, Kubernetes "
@@ -31,8 +39,17 @@ def print_plan(plan: Plan, console: Console, *, explain: bool) -> None:
     for model in plan.models:
         console.print(_model(model))
         if explain:
-            console.print(_origins(model))
+            console.print(_origins(model.deployment.model, model.merged))
     console.print(_quotas(plan), _advice(plan))
+
+
+def _print_local(plan: LocalPlan, console: Console, *, explain: bool) -> None:
+    console.print(local_title(plan))
+    for model in plan.models:
+        console.print(*local_model_lines(model), sep="\n")
+        if explain:
+            console.print(_origins(model.deployment.model, model.merged))
+    console.print(local_total(plan))
 
 
 def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
@@ -182,8 +199,8 @@ def _bullets(lines: Iterable[str]) -> Table:
     return table
 
 
-def _origins(plan: ModelPlan) -> Table:
-    table = _table(f"\nWhere the values of {plan.deployment.model.name} come from", "key", "value", "origin")
-    for row in explain_values(plan):
+def _origins(model: Model, merged: Merged) -> Table:
+    table = _table(f"\nWhere the values of {model.name} come from", "key", "value", "origin")
+    for row in explain_values(model, merged):
         table.add_row(row["key"], row["value"], row["origin"])
     return table

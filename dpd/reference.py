@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from pydantic import TypeAdapter
+
+from dpd.closed_model import ClosedModel
 from dpd.compatibility_reference import compatibility_document
 from dpd.rules import Rule, rules
+from dpd.spec.backend import AnyEnvironment
 from dpd.spec.environment import Environment
+from dpd.spec.local import LocalEnvironment
 from dpd.spec.model import Model
 
-SCHEMAS = {"environment": Environment, "model": Model}
+SCHEMAS: dict[str, TypeAdapter[Any]] = {
+    "environment": TypeAdapter(AnyEnvironment),
+    "model": TypeAdapter(Model),
+}
+_TABLES: dict[str, type[ClosedModel]] = {
+    "config/environments/*.yaml on HyperPod": Environment,
+    "config/environments/*.yaml on this machine": LocalEnvironment,
+    "config/models/*.yaml": Model,
+}
 
 
 def json_schema(kind: str) -> str:
     """Return the JSON Schema of ``environment`` or ``model`` files, for editors."""
-    schema = SCHEMAS[kind].model_json_schema(by_alias=True)
+    schema = SCHEMAS[kind].json_schema(by_alias=True)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return json.dumps(schema, indent=2) + "\n"
 
@@ -62,9 +75,9 @@ def configuration_document() -> str:
         "below, the model\nfile, `overrides` of the environment file, `--set KEY=VALUE`. "
         "`dpd plan --explain` shows where each value came from.\n"
     ]
-    for kind in SCHEMAS:
-        schema = cast("dict[str, Any]", json.loads(json_schema(kind)))
-        parts.append(f"\n## config/{kind}s/*.yaml\n\n{schema.get('description', '')}\n")
+    for title, model in _TABLES.items():
+        schema = model.model_json_schema(by_alias=True)
+        parts.append(f"\n## {title}\n\n{schema.get('description', '')}\n")
         parts.append("\n| key | type | default | meaning |\n|---|---|---|---|\n")
         parts.append("".join(_rows(schema, schema["$defs"], "")))
     return "".join(parts)
@@ -90,6 +103,8 @@ def _definition(value: dict[str, Any], definitions: dict[str, Any]) -> dict[str,
 
 
 def _type(value: dict[str, Any], definitions: dict[str, Any]) -> str:
+    if "const" in value:
+        return f"`{value['const']}`"
     if "enum" in value:
         return " \\| ".join(f"`{item}`" for item in value["enum"])
     if "anyOf" in value:

@@ -16,13 +16,16 @@ _ANY_ACCOUNT = "${AWS::AccountId}"
 
 
 def render_manifests(catalog: Catalog, facts: Facts, selection: Selection) -> tuple[str, list[Finding]]:
-    """Return one YAML stream for the selection, and OPR011 for each model that has no manifests."""
+    """Return one YAML stream for the selection, and OPR011 for each model that has no manifests.
+
+    Environments on this machine have none and are skipped.
+    """
     use_checkout()
     parts: list[str] = []
     findings: list[Finding] = []
     for name in selection.environments:
         environment = catalog.environments[name].value
-        if environment is None:
+        if not isinstance(environment, Environment):
             continue
         for model in selection.models_of(environment):
             loaded, _ = catalog.effective(name, model)

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dpd.spec.base_environment import BaseEnvironment
 from dpd.spec.catalog import Catalog
-from dpd.spec.environment import Environment
 
 
 class UnknownName(Exception):
@@ -21,7 +21,7 @@ class Selection:
     environments: tuple[str, ...]
     models: tuple[str, ...] | None
 
-    def models_of(self, environment: Environment) -> list[str]:
+    def models_of(self, environment: BaseEnvironment) -> list[str]:
         """Return the models to treat in one environment: those chosen, else all that it lists."""
         return list(self.models if self.models is not None else environment.models)
 
@@ -32,8 +32,16 @@ def select(catalog: Catalog, environments: Sequence[str], models: Sequence[str])
         _known("environment", name, catalog.environments)
     for name in models:
         _known("model", name, catalog.models)
-    chosen = tuple(dict.fromkeys(environments)) or tuple(catalog.environments)
+    chosen = tuple(dict.fromkeys(environments)) or _all_environments(catalog, models)
     return Selection(chosen, tuple(dict.fromkeys(models)) or None)
+
+
+def _all_environments(catalog: Catalog, models: Sequence[str]) -> tuple[str, ...]:
+    """Return what --env means where it is not given; named models keep to the back-ends that list them."""
+    values = [loaded.value for loaded in catalog.environments.values() if loaded.value is not None]
+    backends = {value.backend for value in values if set(models) & set(value.models)} or {"hyperpod"}
+    left_out = {value.name for value in values if models and value.backend not in backends}
+    return tuple(name for name in catalog.environments if name not in left_out)
 
 
 def _known(kind: str, name: str, known: Iterable[str]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +30,7 @@ _CONTENT = {ASSEMBLY, MANIFESTS, PLAN}
 def synthesise(
     catalog: Catalog, facts: Facts, selection: Selection, out: Path, *, validate: bool
 ) -> tuple[list[Path], list[Finding]]:
-    """Write ``out/<env>/`` for each chosen environment and return the folders written.
+    """Write ``out/<env>/`` for each chosen environment on HyperPod and return the folders written.
 
     A folder holds ``cdk/`` (a cloud assembly: `cdk deploy --app <folder>/cdk`), ``manifests/`` and
     ``plan.json``. A bundle with an error, in validation or rendering, goes to ``out/<env>.rejected``
@@ -38,18 +38,22 @@ def synthesise(
     written, where something else than a bundle is in the way.
     """
     use_checkout()
-    for name in selection.environments:
+    values = [catalog.environments[name].value for name in selection.environments]
+    environments = {value.name: value for value in values if isinstance(value, Environment)}
+    for name in environments:
         _refuse_foreign(out / name)
         _refuse_foreign(out / f"{name}.rejected")
     out.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=".synth-", dir=out))
+    # CDK's Node.js, which an interruption does not reach, may still write. The hook that waits for its
+    # end is registered by the first import of jsii, below, and hooks run last one first.
+    atexit.register(shutil.rmtree, work, ignore_errors=True)
     written: list[Path] = []
     findings: list[Finding] = []
-    for name in selection.environments:
-        environment = catalog.environments[name].value
-        if environment is None:
-            continue
-        staging = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=out))
-        try:
+    try:
+        for name, environment in environments.items():
+            staging = work / name
+            staging.mkdir()
             found = _write(catalog, facts, environment, selection, staging, validate=validate)
             rejected = out / f"{name}.rejected"
             target = rejected if has_errors(found) else out / name
@@ -58,8 +62,8 @@ def synthesise(
             if target is not rejected:
                 written.append(target)
                 shutil.rmtree(rejected, ignore_errors=True)
-        finally:
-            _remove(staging)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
     return written, findings
 
 
@@ -129,8 +133,6 @@ def _moved(finding: Finding, staging: Path, target: Path) -> Finding:
 
 def _replace(staging: Path, target: Path) -> None:
     """Put ``staging`` where ``target`` is; an interruption leaves the old folder or the new one."""
-    # mkdtemp makes a private folder; a bundle is as readable as what else the user writes.
-    staging.chmod(0o777 & ~_umask())
     if not target.exists():
         staging.rename(target)
         return
@@ -142,18 +144,3 @@ def _replace(staging: Path, target: Path) -> None:
         old.rename(target)
         raise
     shutil.rmtree(old)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder into which CDK's Node.js, which an interruption does not reach, may still write."""
-    for _ in range(50):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        time.sleep(0.1)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -8,7 +8,7 @@ from dpd.fact import Fact
 
 
 class ImageFact(Fact):
-    """Say what one worker image holds."""
+    """Say what one worker image holds, or what is installed in place of one on this machine."""
 
     reference: str
     digest: str | None = None

@@ -46,6 +46,7 @@ class Facts:
     addon_configuration: Mapping[str, AddonConfigurationFact]
     charts: Mapping[str, ChartFact]
     images: Mapping[str, ImageFact]
+    engines: Mapping[str, ImageFact]
     chart_images: Mapping[str, ChartImageFact]
     endpoints: Mapping[str, EndpointFact]
     service_buckets: Mapping[str, ServiceBucketFact]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dpd.spec.deployment import Deployment, RoleDeployment
+from dpd.spec.engine_deployment import EngineDeployment, EngineRole
 from dpd.yaml_file import Path_
 
 
-def argument_path(deployment: Deployment, role: RoleDeployment, index: int) -> Path_ | None:
+def argument_path(deployment: EngineDeployment, role: EngineRole, index: int) -> Path_ | None:
     """Return where the user wrote argument ``index`` of a role; None where the package wrote it."""
     shared_end = len(role.shared_args)
     shared_start = shared_end - len(deployment.model.serving.args)
@@ -17,14 +17,14 @@ def argument_path(deployment: Deployment, role: RoleDeployment, index: int) -> P
     return ("dpd", role.name, "args", index - start) if index >= start else None
 
 
-def flag_path(deployment: Deployment, role: RoleDeployment, flag: str, default: Path_) -> Path_:
+def flag_path(deployment: EngineDeployment, role: EngineRole, flag: str, default: Path_) -> Path_:
     """Return where the last value of ``flag`` was written, ``default`` where the package wrote it."""
     index = role.engine.indices.get(flag)
     path = argument_path(deployment, role, index) if index is not None else None
     return path or default
 
 
-def argument_path_of(deployment: Deployment, role: RoleDeployment, flag: str) -> Path_ | None:
+def argument_path_of(deployment: EngineDeployment, role: EngineRole, flag: str) -> Path_ | None:
     """Return where the user wrote ``flag`` for this role alone."""
     index = role.engine.indices.get(flag)
     path = argument_path(deployment, role, index) if index is not None else None

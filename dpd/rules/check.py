@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dpd.facts import Facts
@@ -14,7 +14,6 @@ from dpd.rules import (  # noqa: F401
     closed_network,  # pyright: ignore[reportUnusedImport]
     cluster,  # pyright: ignore[reportUnusedImport]
     compatibility,  # pyright: ignore[reportUnusedImport]
-    config,  # pyright: ignore[reportUnusedImport]
     cost_control,  # pyright: ignore[reportUnusedImport]
     devices,  # pyright: ignore[reportUnusedImport]
     existing,  # pyright: ignore[reportUnusedImport]
@@ -23,6 +22,7 @@ from dpd.rules import (  # noqa: F401
     instance_groups,  # pyright: ignore[reportUnusedImport]
     kv_cache,  # pyright: ignore[reportUnusedImport]
     lmcache,  # pyright: ignore[reportUnusedImport]
+    local,  # pyright: ignore[reportUnusedImport]
     network,  # pyright: ignore[reportUnusedImport]
     nixl,  # pyright: ignore[reportUnusedImport]
     node_labels,  # pyright: ignore[reportUnusedImport]
@@ -41,10 +41,13 @@ from dpd.rules import (  # noqa: F401
     workload,  # pyright: ignore[reportUnusedImport]
     zones,  # pyright: ignore[reportUnusedImport]
 )
-from dpd.rules.registry import EnvironmentContext, Hit, ModelContext, Rule, rules
+from dpd.rules.config import accepted_ids
+from dpd.rules.registry import EngineContext, EnvironmentContext, Hit, ModelContext, Rule, rules
+from dpd.spec.backend import AnyEnvironment
 from dpd.spec.catalog import Catalog, Loaded
-from dpd.spec.deployment import build_deployment
+from dpd.spec.deployment import Deployment, build_deployment
 from dpd.spec.environment import Environment
+from dpd.spec.local_deployment import LocalDeployment
 from dpd.spec.model import Model
 
 # What traffic gains is a question about a model that can run, so it is asked last.
@@ -76,9 +79,9 @@ def _check_environment(
     if loaded.value is None:
         return []
     environment = loaded.value
-    findings: list[Finding] = []
+    findings = [_place(rules()["CFG007"], hit, loaded, None) for hit in accepted_ids(environment)]
     for rule in rules().values():
-        if rule.environment_check is not None:
+        if rule.environment_check is not None and isinstance(environment, Environment):
             hits = rule.environment_check(EnvironmentContext(environment, facts))
             findings += [_accept(_place(rule, hit, loaded, None), environment) for hit in hits]
     for model in models if models is not None else environment.models:
@@ -88,21 +91,30 @@ def _check_environment(
 
 
 def _check_model(
-    catalog: Catalog, facts: Facts, loaded: Loaded[Environment], environment: Environment, name: str
+    catalog: Catalog, facts: Facts, loaded: Loaded[AnyEnvironment], environment: AnyEnvironment, name: str
 ) -> list[Finding]:
     model, findings = catalog.effective(loaded.name, name)
     if model.value is None:
         return findings
-    context = ModelContext(build_deployment(environment, model.value, facts), facts)
+    deployment = build_deployment(environment, model.value, facts)
     for rule in sorted(rules().values(), key=lambda rule: rule.id in _ESTIMATES):
-        if rule.model_check is None or (rule.id in _ESTIMATES and has_errors(findings)):
+        if rule.id in _ESTIMATES and has_errors(findings):
             continue
-        hits = rule.model_check(context)
+        hits = _hits(rule, deployment, facts)
         findings += [_accept(_place(rule, hit, loaded, model), environment) for hit in hits]
     return findings
 
 
-def _place(rule: Rule, hit: Hit, environment: Loaded[Environment], model: Loaded[Model] | None) -> Finding:
+def _hits(rule: Rule, deployment: Deployment | LocalDeployment, facts: Facts) -> Iterable[Hit]:
+    """Apply a rule about one model, where it is one and its back-end is the deployment's."""
+    if rule.engine_check is not None:
+        return rule.engine_check(EngineContext(deployment, facts))
+    if rule.model_check is not None and isinstance(deployment, Deployment):
+        return rule.model_check(ModelContext(deployment, facts))
+    return ()
+
+
+def _place(rule: Rule, hit: Hit, environment: Loaded[AnyEnvironment], model: Loaded[Model] | None) -> Finding:
     loaded = model if hit.owner == "model" and model is not None else environment
     origin = loaded.merged.origin(hit.path)
     return Finding(
@@ -119,7 +131,7 @@ def _place(rule: Rule, hit: Hit, environment: Loaded[Environment], model: Loaded
     )
 
 
-def _accept(finding: Finding, environment: Environment) -> Finding:
+def _accept(finding: Finding, environment: AnyEnvironment) -> Finding:
     accepted = environment.accept.get(finding.id)
     # What is wrong with the files themselves is not a matter of opinion (CFG007).
     if accepted is None or finding.id.startswith("CFG"):

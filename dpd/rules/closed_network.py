@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final, cast
 
 from dpd.finding import Severity
 from dpd.rules.registry import (
@@ -19,6 +20,8 @@ from dpd.spec.base_chart import chart_pin
 from dpd.spec.environment import Environment
 
 _PRIVATE_CLUSTERS = "docs.aws.amazon.com: eks private-clusters"
+_BALANCER_CALLS: Final = {"enableShield": "shield", "enableWaf": "waf-regional", "enableWafv2": "wafv2"}
+"""Switches of the load balancer controller, each with the service that it calls while it is not false."""
 
 
 def _within_reach(reference: str, environment: Environment) -> bool:
@@ -164,6 +167,41 @@ def record_reachable(context: EnvironmentContext) -> Iterable[Hit]:
             fix="leave it out, and make the record yourself",
             owner="environment",
         )
+
+
+@environment_rule(
+    "NET013",
+    Severity.WARNING,
+    Doc(
+        title="Load balancer controller calls what a closed network does not reach",
+        symptom="An endpoint gets no load balancer; the controller's log shows time-outs of WAF or Shield.",
+        cause="The controller asks Shield and both WAFs about each load balancer unless it is told not to, "
+        "and no stack makes endpoints of theirs.",
+        fix="Switch the three off. That the add-on knows the switches is unconfirmed: compare with `aws eks "
+        "describe-addon-configuration`.",
+        source=_PRIVATE_CLUSTERS,
+        bad="network: {closed: true}",
+        good="network: {closed: true}\n"
+        "operator: {configuration: {alb: {enableShield: false, enableWaf: false, enableWafv2: false}}}",
+    ),
+)
+def balancer_calls(context: EnvironmentContext) -> Iterable[Hit]:
+    """Report each switch that is not false; a service that the environment makes an endpoint of may be on."""
+    environment = context.environment
+    values = environment.operator.configuration.get("alb")
+    alb: Mapping[str, object] = cast("Mapping[str, object]", values) if isinstance(values, Mapping) else {}
+    if not environment.network.closed or alb.get("enabled") is False:
+        return
+    for switch, service in _BALANCER_CALLS.items():
+        if alb.get(switch) is not False and service not in environment.network.further_endpoints:
+            yield Hit(
+                path=("operator", "configuration", "alb", switch),
+                message=f"the load balancer controller calls {service}, of which no endpoint is made",
+                got=alb.get(switch),
+                allowed=False,
+                fix=f"write operator.configuration: {{alb: {{{switch}: false}}}}",
+                owner="environment",
+            )
 
 
 @model_rule(

@@ -1,4 +1,4 @@
-"""CFG: the files themselves. The loader applies all but CFG007."""
+"""CFG: the files themselves. Reading them finds all but CFG007, which needs the catalogue of rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterable
 
 from dpd.finding import Severity
-from dpd.rules.registry import Doc, EnvironmentContext, Hit, environment_rule, loader_rule, rules
+from dpd.rules.registry import Doc, Hit, loader_rule, rules
+from dpd.spec.base_environment import BaseEnvironment
 
 _DESIGN = "docs/configuration.md"
 
@@ -90,7 +91,7 @@ loader_rule(
 )
 
 
-@environment_rule(
+loader_rule(
     "CFG007",
     Severity.ERROR,
     Doc(
@@ -103,10 +104,25 @@ loader_rule(
         good="accept: {IMG003: {severity: warning, reason: mirrored by our registry}}",
     ),
 )
-def accepted_ids(context: EnvironmentContext) -> Iterable[Hit]:
+loader_rule(
+    "CFG008",
+    Severity.ERROR,
+    Doc(
+        title="Key of another back-end",
+        symptom="A setting has no effect: this machine has no region, HyperPod no router port.",
+        cause="The environment names a key that only the schema of the other back-end has.",
+        fix="Remove the key, or set the back-end that has it.",
+        source=_DESIGN,
+        bad="backend: local\nregion: us-west-2",
+        good="backend: local",
+    ),
+)
+
+
+def accepted_ids(environment: BaseEnvironment) -> Iterable[Hit]:
     """Report ids under ``accept`` whose severity cannot be lowered."""
     known = [id for id in rules() if not id.startswith("CFG")]
-    for id in context.environment.accept:
+    for id in environment.accept:
         if id not in known:
             near = difflib.get_close_matches(id, known, n=1)
             yield Hit(

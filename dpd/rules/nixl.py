@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from dpd.finding import Severity
 from dpd.rules.arguments import flag_path
-from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
-from dpd.spec.deployment import Deployment
+from dpd.rules.registry import Doc, EngineContext, Hit, ModelContext, engine_rule, model_rule
+from dpd.spec.engine_deployment import EngineDeployment
 from dpd.spec.lmcache import whole_number
 
 _ABORT_TIMEOUT = "VLLM_NIXL_ABORT_REQUEST_TIMEOUT"
 
 
-def _moves_with_nixl(deployment: Deployment) -> bool:
+def _moves_with_nixl(deployment: EngineDeployment) -> bool:
     return deployment.disaggregated and deployment.model.dpd.transport == "nixl"
 
 
@@ -53,7 +53,7 @@ def unequal_ranks(context: ModelContext) -> Iterable[Hit]:
     )
 
 
-@model_rule(
+@engine_rule(
     "SRV011",
     Severity.WARNING,
     Doc(
@@ -67,7 +67,7 @@ def unequal_ranks(context: ModelContext) -> Iterable[Hit]:
         "serving: {args: [--block-size, '64']}",
     ),
 )
-def hybrid_block_size(context: ModelContext) -> Iterable[Hit]:
+def hybrid_block_size(context: EngineContext) -> Iterable[Hit]:
     """Report a disaggregated model with windowed layers whose roles do not name their block size."""
     deployment = context.deployment
     architecture = deployment.model.architecture
@@ -85,7 +85,7 @@ def hybrid_block_size(context: ModelContext) -> Iterable[Hit]:
         )
 
 
-@model_rule(
+@engine_rule(
     "SRV012",
     Severity.ERROR,
     Doc(
@@ -98,7 +98,7 @@ def hybrid_block_size(context: ModelContext) -> Iterable[Hit]:
         good='dpd: {environment: {VLLM_NIXL_ABORT_REQUEST_TIMEOUT: "480"}}',
     ),
 )
-def abort_timeout(context: ModelContext) -> Iterable[Hit]:
+def abort_timeout(context: EngineContext) -> Iterable[Hit]:
     """Compare the time that KV cache is kept with the time that a router waits, in seconds."""
     deployment = context.deployment
     least = int(context.facts.constant("router_request_timeout_s"))

@@ -9,6 +9,7 @@ from typing import Literal
 from dpd.facts import Facts
 from dpd.finding import Severity
 from dpd.spec.deployment import Deployment
+from dpd.spec.engine_deployment import EngineDeployment
 from dpd.spec.environment import Environment
 from dpd.yaml_file import Path_
 
@@ -29,21 +30,29 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentContext:
-    """Give a rule one environment."""
+    """Give a rule one environment on HyperPod."""
 
     environment: Environment
     facts: Facts
 
 
 @dataclass(frozen=True, slots=True)
-class ModelContext:
-    """Give a rule one model as one environment runs it."""
+class EngineContext:
+    """Give a rule one model as an environment of any back-end runs it."""
 
-    deployment: Deployment
+    deployment: EngineDeployment
     facts: Facts
 
 
+@dataclass(frozen=True, slots=True)
+class ModelContext(EngineContext):
+    """Give a rule one model as an environment on HyperPod runs it."""
+
+    deployment: Deployment
+
+
 EnvironmentCheck = Callable[[EnvironmentContext], Iterable[Hit]]
+EngineCheck = Callable[[EngineContext], Iterable[Hit]]
 ModelCheck = Callable[[ModelContext], Iterable[Hit]]
 
 
@@ -72,6 +81,7 @@ class Rule:
     doc: Doc
     environment_check: EnvironmentCheck | None = None
     model_check: ModelCheck | None = None
+    engine_check: EngineCheck | None = None
 
 
 def accept_hint(id: str) -> str:
@@ -93,7 +103,7 @@ def loader_rule(id: str, severity: Severity, doc: Doc) -> None:
 
 
 def environment_rule(id: str, severity: Severity, doc: Doc) -> Callable[[EnvironmentCheck], EnvironmentCheck]:
-    """Register the decorated function as a rule about one environment."""
+    """Register the decorated function as a rule about one environment on HyperPod."""
 
     def register(check: EnvironmentCheck) -> EnvironmentCheck:
         _add(Rule(id, severity, doc, environment_check=check))
@@ -103,10 +113,20 @@ def environment_rule(id: str, severity: Severity, doc: Doc) -> Callable[[Environ
 
 
 def model_rule(id: str, severity: Severity, doc: Doc) -> Callable[[ModelCheck], ModelCheck]:
-    """Register the decorated function as a rule about one model in one environment."""
+    """Register the decorated function as a rule about one model in one environment on HyperPod."""
 
     def register(check: ModelCheck) -> ModelCheck:
         _add(Rule(id, severity, doc, model_check=check))
+        return check
+
+    return register
+
+
+def engine_rule(id: str, severity: Severity, doc: Doc) -> Callable[[EngineCheck], EngineCheck]:
+    """Register the decorated function as a rule about one model on any back-end."""
+
+    def register(check: EngineCheck) -> EngineCheck:
+        _add(Rule(id, severity, doc, engine_check=check))
         return check
 
     return register

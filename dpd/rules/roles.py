@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 from dpd.finding import Severity
 from dpd.rules.arguments import argument_path_of, flag_path
-from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
+from dpd.rules.registry import Doc, EngineContext, Hit, ModelContext, engine_rule, model_rule
 
 _LMCACHE_PD = "lmcache 0.4.3 pd_backend.py"
 # Flags that both roles must share, with what breaks otherwise (vllm#42895, LMCache 0.4.3 cache keys).
 _SHARED_FLAGS = ("block-size", "max-model-len", "kv-cache-dtype", "dtype", "quantization")
 
 
-@model_rule(
+@engine_rule(
     "SRV001",
     Severity.ERROR,
     Doc(
@@ -27,7 +27,7 @@ _SHARED_FLAGS = ("block-size", "max-model-len", "kv-cache-dtype", "dtype", "quan
         good='dpd: {environment: {PYTHONHASHSEED: "0"}}',
     ),
 )
-def hash_seed(context: ModelContext) -> Iterable[Hit]:
+def hash_seed(context: EngineContext) -> Iterable[Hit]:
     """Report a seed that is not a whole number of 32 bits, as Python demands."""
     seed = context.deployment.env.get("PYTHONHASHSEED", "")
     if not re.fullmatch(r"[0-9]{1,10}", seed) or int(seed) > 2**32 - 1:
@@ -74,7 +74,7 @@ def equal_tensor_parallel(context: ModelContext) -> Iterable[Hit]:
     )
 
 
-@model_rule(
+@engine_rule(
     "SRV003",
     Severity.ERROR,
     Doc(
@@ -87,7 +87,7 @@ def equal_tensor_parallel(context: ModelContext) -> Iterable[Hit]:
         good="serving: {args: [--block-size, '32']}",
     ),
 )
-def equal_shape(context: ModelContext) -> Iterable[Hit]:
+def equal_shape(context: EngineContext) -> Iterable[Hit]:
     """Report each flag of the KV cache's shape that the roles set differently."""
     deployment = context.deployment
     if not deployment.disaggregated:
@@ -145,7 +145,7 @@ def decoder_prefix_caching(context: ModelContext) -> Iterable[Hit]:
     )
 
 
-@model_rule(
+@engine_rule(
     "SRV007",
     Severity.ERROR,
     Doc(
@@ -158,7 +158,7 @@ def decoder_prefix_caching(context: ModelContext) -> Iterable[Hit]:
         good="huggingface_id: org/model  # and weights.revision",
     ),
 )
-def at_sign(context: ModelContext) -> Iterable[Hit]:
+def at_sign(context: EngineContext) -> Iterable[Hit]:
     """Report @ in the name that becomes part of cache keys."""
     name = context.deployment.model.huggingface_id
     if "@" in name:

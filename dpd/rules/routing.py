@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpd.finding import Severity
-from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
+from dpd.rules.registry import Doc, EngineContext, Hit, ModelContext, engine_rule, model_rule
 from dpd.spec.lmcache import chunk_tokens
 
 _DPD_PAGE = "docs.aws.amazon.com: sagemaker-hyperpod-model-deployment-dpd"
 _THRESHOLD = ("dpd", "routing", "threshold_tokens")
+_ONE_ROUTER = {"operator": "the operator runs its own router", "local": "this machine runs one router"}
 
 
-@model_rule(
+@engine_rule(
     "RTG001",
     Severity.ERROR,
     Doc(
@@ -25,7 +26,7 @@ _THRESHOLD = ("dpd", "routing", "threshold_tokens")
         good="dpd: {routing: {threshold_tokens: 4096}}",
     ),
 )
-def threshold_reachable(context: ModelContext) -> Iterable[Hit]:
+def threshold_reachable(context: EngineContext) -> Iterable[Hit]:
     """Compare the threshold with the context length."""
     deployment = context.deployment
     threshold, longest = deployment.model.dpd.routing.threshold_tokens, deployment.max_model_len
@@ -67,7 +68,7 @@ def threshold_above_chunk(context: ModelContext) -> Iterable[Hit]:
         )
 
 
-@model_rule(
+@engine_rule(
     "RTG003",
     Severity.ERROR,
     Doc(
@@ -80,14 +81,14 @@ def threshold_above_chunk(context: ModelContext) -> Iterable[Hit]:
         good="dpd: {routing: {replicas: 1}}",
     ),
 )
-def one_router(context: ModelContext) -> Iterable[Hit]:
-    """Report router replicas above one where LMCache notifies, or the operator brings its own."""
+def one_router(context: EngineContext) -> Iterable[Hit]:
+    """Report router replicas above one where LMCache notifies, or the user does not run the router."""
     deployment = context.deployment
     replicas = deployment.model.dpd.routing.replicas
     notifies = deployment.disaggregated and deployment.model.dpd.transport == "lmcache"
-    if replicas == 1 or not (notifies or deployment.model.serving.runtime == "operator"):
+    why = "LMCache notifies one router" if notifies else _ONE_ROUTER.get(deployment.runtime)
+    if replicas == 1 or why is None:
         return
-    why = "LMCache notifies one router" if notifies else "the operator runs its own router"
     yield Hit(
         path=("dpd", "routing", "replicas"),
         message=f"{why}, got {replicas}",

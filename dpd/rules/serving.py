@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dpd.finding import Severity
 from dpd.rules.arguments import argument_path, flag_path
-from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
+from dpd.rules.registry import Doc, EngineContext, Hit, ModelContext, engine_rule, model_rule
+from dpd.spec.engine_deployment import EngineDeployment
 from dpd.spec.lmcache import lmcache_settings
 from dpd.yaml_file import Path_
 
@@ -18,9 +19,10 @@ _MANAGED_VARIABLES = {
     "LMCACHE_PD_BUFFER_SIZE": "dpd.pd_buffer",
     "LMCACHE_MAX_LOCAL_CPU_SIZE": "dpd.l1_cache.size_per_rank",
 }
+_MANAGED_LOCAL_VARIABLES = {"VLLM_CPU_KVCACHE_SPACE": "local.kv_cache of the environment"}
 
 
-@model_rule(
+@engine_rule(
     "SRV005",
     Severity.ERROR,
     Doc(
@@ -33,7 +35,7 @@ _MANAGED_VARIABLES = {
         good="dpd: {prefill: {args: [--no-enable-log-requests]}}",
     ),
 )
-def known_arguments(context: ModelContext) -> Iterable[Hit]:
+def known_arguments(context: EngineContext) -> Iterable[Hit]:
     """Report each argument that cannot be parsed against the image's release, once."""
     deployment = context.deployment
     vllm = deployment.vllm
@@ -101,7 +103,7 @@ def tensor_parallel_fits(context: ModelContext) -> Iterable[Hit]:
         return
 
 
-@model_rule(
+@engine_rule(
     "SRV008",
     Severity.ERROR,
     Doc(
@@ -114,11 +116,11 @@ def tensor_parallel_fits(context: ModelContext) -> Iterable[Hit]:
         good="serving: {args: []}",
     ),
 )
-def managed_values(context: ModelContext) -> Iterable[Hit]:
+def managed_values(context: EngineContext) -> Iterable[Hit]:
     """Report managed flags among the user's arguments and managed names among the variables."""
     deployment = context.deployment
     flags = _MANAGED_FLAGS
-    if deployment.model.serving.runtime == "operator":
+    if deployment.runtime != "self_managed":
         flags = (*flags, "kv-transfer-config")
     reported: set[Path_] = set()
     for role in deployment.roles:
@@ -130,10 +132,10 @@ def managed_values(context: ModelContext) -> Iterable[Hit]:
             reported.add(path)
             yield Hit(path, f"--{flag} is set by the package", f"--{flag}", None, "remove it")
     for name in deployment.model.dpd.environment:
-        key = _MANAGED_VARIABLES.get(name.upper())
+        key = _managed_variables(deployment).get(name.upper())
         if key:
             yield _managed(("dpd", "environment", name), name, key)
-    for role in deployment.roles if deployment.model.serving.runtime != "operator" else ():
+    for role in deployment.roles if deployment.runtime == "self_managed" else ():
         path = flag_path(deployment, role, "kv-transfer-config", ("dpd", "transport"))
         for name in lmcache_settings({}, role.engine) if path not in reported else ():
             key = _MANAGED_VARIABLES.get(f"LMCACHE_{name.upper()}")
@@ -142,11 +144,15 @@ def managed_values(context: ModelContext) -> Iterable[Hit]:
                 yield _managed(path, f"lmcache.{name}", key)
 
 
+def _managed_variables(deployment: EngineDeployment) -> Mapping[str, str]:
+    return _MANAGED_LOCAL_VARIABLES if deployment.runtime == "local" else _MANAGED_VARIABLES
+
+
 def _managed(path: Path_, name: str, key: str) -> Hit:
     return Hit(path, f"{name} is set by the package from {key}", name, key, f"remove it and set {key}")
 
 
-@model_rule(
+@engine_rule(
     "SRV009",
     Severity.ERROR,
     Doc(
@@ -159,7 +165,7 @@ def _managed(path: Path_, name: str, key: str) -> Hit:
         good="serving: {args: [--enforce-eager]}",
     ),
 )
-def arguments_from_file(context: ModelContext) -> Iterable[Hit]:
+def arguments_from_file(context: EngineContext) -> Iterable[Hit]:
     """Report --config among the user's arguments, once for each place."""
     deployment = context.deployment
     reported: set[Path_] = set()

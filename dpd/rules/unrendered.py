@@ -36,32 +36,6 @@ def runtime_rendered(context: ModelContext) -> Iterable[Hit]:
 
 
 @environment_rule(
-    "LOC001",
-    Severity.ERROR,
-    Doc(
-        title="Local back-end is not rendered yet",
-        symptom="Nothing would start.",
-        cause="This version renders environments on HyperPod only.",
-        fix="Use `backend: hyperpod`.",
-        source="docs/limits.md",
-        bad="backend: local",
-        good="backend: hyperpod",
-    ),
-)
-def local_backend(context: EnvironmentContext) -> Iterable[Hit]:
-    """Refuse an environment that no part of this version can run."""
-    if context.environment.backend == "local":
-        yield Hit(
-            path=("backend",),
-            message="this version has no local back-end",
-            got="local",
-            allowed="hyperpod",
-            fix="set it to hyperpod",
-            owner="environment",
-        )
-
-
-@environment_rule(
     "OBS001",
     Severity.ERROR,
     Doc(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpd.finding import Severity
-from dpd.rules.registry import Doc, Hit, ModelContext, model_rule
+from dpd.rules.registry import Doc, EngineContext, Hit, ModelContext, engine_rule, model_rule
 from dpd.sizing.advice import advise
 from dpd.sizing.load import prefillers
 
@@ -151,7 +151,7 @@ def dense_models(context: ModelContext) -> Iterable[Hit]:
         )
 
 
-@model_rule(
+@engine_rule(
     "WRK005",
     Severity.ERROR,
     Doc(
@@ -164,7 +164,7 @@ def dense_models(context: ModelContext) -> Iterable[Hit]:
         good="serving: {max_model_len: 16384}\nworkload: {input_tokens: 5000, output_tokens: 512}",
     ),
 )
-def fits_context(context: ModelContext) -> Iterable[Hit]:
+def fits_context(context: EngineContext) -> Iterable[Hit]:
     """Compare prompt plus answer of the workload with the context length."""
     workload, longest = context.deployment.model.workload, context.deployment.max_model_len
     if workload.input_tokens + workload.output_tokens > longest:

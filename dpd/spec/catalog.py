@@ -6,8 +6,8 @@ Precedence, lowest first: schema defaults, model file, the environment's ``overr
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
@@ -16,11 +16,13 @@ import yaml
 from dpd.closed_model import ClosedModel, Locate, validate
 from dpd.facts import Facts, load_facts
 from dpd.finding import Finding, Severity
+from dpd.spec.backend import AnyEnvironment, environment_schema, foreign_keys
 from dpd.spec.config_json import fill_architecture
 from dpd.spec.environment import Environment
 from dpd.spec.merge import Merged, Origin, merge
 from dpd.spec.mirror_file import lay_mirror, mirror_path
 from dpd.spec.model import Model, kubernetes_name
+from dpd.spec.weights_path import anchor_weights
 from dpd.yaml_file import Path_, YamlFile, dotted, read_yaml
 
 COMMAND_LINE = "command line"
@@ -45,7 +47,7 @@ class Catalog:
 
     config_dir: Path
     facts: Facts | None
-    environments: Mapping[str, Loaded[Environment]]
+    environments: Mapping[str, Loaded[AnyEnvironment]]
     models: Mapping[str, Loaded[Model]]
     findings: tuple[Finding, ...] = ()
     sets: Merged = field(default_factory=Merged)
@@ -76,9 +78,9 @@ class Catalog:
 def load_catalog(config_dir: Path, sets: Sequence[str] = ()) -> Catalog:
     """Read environments, models and facts below ``config_dir``; never raises on a user's mistake."""
     facts, findings = load_facts(config_dir / "facts")
-    environments, found = _load_folder(config_dir / "environments", Environment)
+    environments, found = _load_folder(config_dir / "environments", environment_schema)
     findings += found
-    models, found = _load_folder(config_dir / "models", Model)
+    models, found = _load_folder(config_dir / "models", lambda _: Model)
     findings += found
     known = frozenset(models)
     for loaded in environments.values():
@@ -90,7 +92,7 @@ def load_catalog(config_dir: Path, sets: Sequence[str] = ()) -> Catalog:
 
 
 def _validated(kind: type[Kind], name: str, written: Merged) -> tuple[Loaded[Kind], list[Finding]]:
-    merged, findings = fill_architecture(written)
+    merged, findings = fill_architecture(anchor_weights(written))
     if findings:
         return Loaded(name, None, merged, written), findings
     value, findings = validate(kind, merged.data, _locator(merged))
@@ -105,7 +107,9 @@ def _locator(merged: Merged) -> Locate:
     return locate
 
 
-def _load_folder(folder: Path, kind: type[Kind]) -> tuple[dict[str, Loaded[Kind]], list[Finding]]:
+def _load_folder(
+    folder: Path, schema_of: Callable[[Mapping[str, object]], type[Kind]]
+) -> tuple[dict[str, Loaded[Kind]], list[Finding]]:
     files = sorted(path for path in folder.glob("*.y*ml") if path.suffix in {".yaml", ".yml"})
     if not files:
         message = "has no YAML file" if folder.is_dir() else "is not there"
@@ -120,24 +124,28 @@ def _load_folder(folder: Path, kind: type[Kind]) -> tuple[dict[str, Loaded[Kind]
         return {}, [finding]
     loaded: dict[str, Loaded[Kind]] = {}
     findings: list[Finding] = []
-    model = kind
     for path in files:
         file = read_yaml(path)
-        findings += file.findings
-        written = _as_merged(file)
-        broken = list(file.findings)
-        if kind is Environment:
-            written, found = lay_mirror(written, mirror_path(folder.parent, path.stem))
-            findings += found
-            broken += found
-        found_here = Loaded[Kind](path.stem, None, written, written)
-        if not broken:
-            found_here, found = _validated(model, path.stem, written)
-            findings += found + _file_name(path, file)
+        found_here, found = _load_file(file, schema_of(file.data))
+        findings += found
         if path.stem in loaded:
             findings.append(_second_file(path, loaded[path.stem].merged.fallback.file))
         loaded[path.stem] = found_here
     return loaded, findings
+
+
+def _load_file(file: YamlFile, schema: type[Kind]) -> tuple[Loaded[Kind], list[Finding]]:
+    name = file.path.stem
+    written, broken = _as_merged(file), list(file.findings)
+    if schema is Environment:
+        written, found = lay_mirror(written, mirror_path(file.path.parent.parent, name))
+        broken += found
+    if broken:
+        return Loaded(name, None, written, written), broken
+    written, foreign = foreign_keys(schema, written)
+    loaded, found = _validated(schema, name, written)
+    findings = [*foreign, *found, *_file_name(file.path, file)]
+    return (replace(loaded, value=None) if foreign else loaded), findings
 
 
 def _as_merged(file: YamlFile) -> Merged:
@@ -197,7 +205,9 @@ def _same_name(name: str, merged: Merged) -> list[Finding]:
     ]
 
 
-def _names(loaded: Loaded[Environment], environment: Environment, known: frozenset[str]) -> list[Finding]:
+def _names(
+    loaded: Loaded[AnyEnvironment], environment: AnyEnvironment, known: frozenset[str]
+) -> list[Finding]:
     """Report models that no file describes, models listed twice, and overrides of absent models."""
     findings: list[Finding] = []
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, model_validator
 
 from dpd.closed_model import ClosedModel
 from dpd.quantity import Real
+from dpd.spec.cron import readable
+
+RETRY_HOURS: Final = 6
+"""How long a schedule keeps trying where the cluster is busy; ours, half of a usual night."""
 
 
 def _exists(name: str) -> bool:
@@ -37,6 +41,7 @@ ScheduleCron = Annotated[
         pattern=rf"^cron\({_FIELD} {_FIELD} (\? {_FIELD} {_FIELD}|{_FIELD} {_FIELD} \?) {_FIELD}\)$",
         examples=["cron(0 20 ? * MON-FRI *)"],
     ),
+    AfterValidator(readable),
 ]
 
 
@@ -47,13 +52,18 @@ class Budget(ClosedModel):
     emails: Annotated[tuple[Email, ...], Field(max_length=10)] = ()
     """Who is told."""
     sns_topic_arn: SnsTopicArn | None = None
-    """Topic that is told; its policy must let budgets.amazonaws.com publish."""
+    """Topic that is told; its policy lets budgets.amazonaws.com publish (and cloudwatch, for a schedule)."""
 
     @model_validator(mode="after")
     def _somebody_is_told(self) -> Self:
         if not self.emails and self.sns_topic_arn is None:
             raise ValueError("wants emails or sns_topic_arn: an alarm that nobody hears is none")
         return self
+
+    def alarm_topic_arn(self, region: str) -> str | None:
+        """Return the topic where alarms of ``region`` can reach it: CloudWatch tells none elsewhere."""
+        arn = self.sns_topic_arn
+        return arn if arn is not None and arn.split(":")[3] == region else None
 
 
 class Schedule(ClosedModel):

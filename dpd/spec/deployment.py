@@ -1,6 +1,7 @@
 """The one object that every back-end renders: a model as one environment runs it.
 
-Both roles come from here, so prefill and decode cannot drift apart.
+Both roles come from here, so prefill and decode cannot drift apart. What HyperPod adds to the engines is
+here: groups of nodes, what a pod asks of one, and EFA.
 """
 
 from __future__ import annotations
@@ -8,20 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import overload
 
 from dpd.facts import Facts, InstanceFact, VllmFact
 from dpd.quantity import GIB
 from dpd.spec.engine_args import EngineArgs, parse_engine_args
+from dpd.spec.engine_deployment import EngineDeployment, EngineRole, RoleName, planned_roles
 from dpd.spec.environment import Environment
 from dpd.spec.image import Image, pulled_image, resolve_image, vllm_of
 from dpd.spec.instance_group import Group
 from dpd.spec.kv_cache import kv_bytes_per_token, kv_dtype_bytes
 from dpd.spec.lmcache import chunk_tokens
+from dpd.spec.local import LocalEnvironment
+from dpd.spec.local_deployment import LocalDeployment, build_local_deployment
 from dpd.spec.model import Model, Role, ScalingRange, Signal
 from dpd.spec.pod_resources import PodResources, pod_resources
-
-RoleName = Literal["prefill", "decode", "worker"]
 
 MODEL_PATH = "/opt/ml/model"
 HTTP_PORT = 8000
@@ -35,20 +37,12 @@ _SIGNALS: Mapping[str, tuple[Signal, ...]] = {"prefill": ("waiting",), "decode":
 
 
 @dataclass(frozen=True, slots=True)
-class RoleDeployment:
-    """Hold everything that one pool of pods needs.
+class RoleDeployment(EngineRole):
+    """Hold everything that one pool of pods needs."""
 
-    ``shared_args`` come first and are the same for both roles; ``args`` follow and win.
-    """
-
-    name: RoleName
-    replicas: int
     group_name: str
     group: Group
     instance: InstanceFact | None
-    shared_args: tuple[str, ...]
-    args: tuple[str, ...]
-    engine: EngineArgs
     node_selector: Mapping[str, str]
     resources: PodResources
     scaling: ScalingRange
@@ -60,37 +54,27 @@ class RoleDeployment:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
-    """Join one environment and one model, resolved against the facts."""
+class Deployment(EngineDeployment):
+    """Join one environment on HyperPod and one model."""
 
     environment: Environment
-    model: Model
-    image: Image
-    vllm: VllmFact | None
-    env: Mapping[str, str]
     roles: tuple[RoleDeployment, ...]
-
-    @property
-    def disaggregated(self) -> bool:
-        """Tell whether prefill and decode run on separate pools."""
-        return self.model.serving.mode == "disaggregated"
-
-    @property
-    def max_model_len(self) -> int:
-        """Return the context length in tokens as the engine will see it: an argument wins over the key."""
-        asked = self.roles[0].engine.integer("max-model-len") or 0
-        return asked if asked > 0 else self.model.serving.max_model_len
 
     def role(self, name: RoleName) -> RoleDeployment:
         """Return one role; raises KeyError where the mode has no such role."""
-        for role in self.roles:
-            if role.name == name:
-                return role
-        raise KeyError(name)
+        return {role.name: role for role in self.roles}[name]
 
 
-def build_deployment(environment: Environment, model: Model, facts: Facts) -> Deployment:
+@overload
+def build_deployment(environment: Environment, model: Model, facts: Facts) -> Deployment: ...
+@overload
+def build_deployment(environment: LocalEnvironment, model: Model, facts: Facts) -> LocalDeployment: ...
+def build_deployment(
+    environment: Environment | LocalEnvironment, model: Model, facts: Facts
+) -> Deployment | LocalDeployment:
     """Resolve ``model`` in ``environment``. Pure; wrong values are kept for the rules to report."""
+    if isinstance(environment, LocalEnvironment):
+        return build_local_deployment(environment, model, facts)
     image = pulled_image(resolve_image(model.serving.image, facts), environment)
     vllm = vllm_of(image, facts)
     roles = _roles(environment, model, facts, image, vllm)
@@ -121,20 +105,10 @@ def _roles(
     environment: Environment, model: Model, facts: Facts, image: Image, vllm: VllmFact | None
 ) -> tuple[RoleDeployment, ...]:
     groups = environment.hyperpod.groups
-    if model.serving.mode == "colocated":
-        worker = Role(replicas=model.serving.replicas, max_num_seqs=model.serving.max_num_seqs)
-        fixed = ScalingRange(min=model.serving.replicas, max=model.serving.replicas)
-        plan: list[tuple[RoleName, str, Group, Role, ScalingRange]] = [
-            ("worker", "decode", groups.decode, worker, fixed)
-        ]
-    else:
-        plan = [
-            ("prefill", "prefill", groups.prefill, model.dpd.prefill, model.autoscaling.prefill),
-            ("decode", "decode", groups.decode, model.dpd.decode, model.autoscaling.decode),
-        ]
     shared = _shared_args(model, image)
     roles: list[RoleDeployment] = []
-    for name, group_name, group, role, scaling in plan:
+    for name, role in planned_roles(model):
+        group_name, group = ("prefill", groups.prefill) if name == "prefill" else ("decode", groups.decode)
         args = _role_args(name, model, role)
         instance = facts.instances.get(group.instance_type)
         engine = parse_engine_args((*shared, *args), vllm) if vllm else EngineArgs()
@@ -153,10 +127,16 @@ def _roles(
                 resources=pod_resources(
                     gpus, model, instance, facts, role.resources, with_l1=name != "decode"
                 ),
-                scaling=scaling,
+                scaling=_scaling(name, model),
             )
         )
     return tuple(roles)
+
+
+def _scaling(name: RoleName, model: Model) -> ScalingRange:
+    if name == "worker":
+        return ScalingRange(min=model.serving.replicas, max=model.serving.replicas)
+    return model.autoscaling.prefill if name == "prefill" else model.autoscaling.decode
 
 
 def _gpus(engine: EngineArgs, model: Model) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dpd.facts import Facts
-from dpd.network_facts import EndpointFact
+from dpd.network_facts import EndpointPolicy
 from dpd.spec.environment import Environment
 
 ENDPOINT_ZONES: Final = 2
@@ -14,11 +14,22 @@ ENDPOINT_ZONES: Final = 2
 
 def interface_services(
     environment: Environment, facts: Facts, *, file_systems: bool
-) -> dict[str, EndpointFact | None]:
-    """Return the services by name, those of the facts last; None for one that only the environment names."""
+) -> dict[str, EndpointPolicy]:
+    """Return the services with their policies, those of the facts last.
+
+    A service of which the facts know nothing lets principals of this account through.
+    """
     prometheus = environment.observability.prometheus_url is not None
-    wanted = {"always": True, "prometheus": prometheus, "fsx": file_systems}
-    network = environment.network
-    known = {name: row for name, row in facts.endpoints.items() if wanted[row.when]}
-    further = dict.fromkeys(network.further_endpoints)
-    return {name: row for name, row in {**further, **known}.items() if name not in network.omitted_endpoints}
+    wanted = {
+        "always": True,
+        "models": bool(environment.models),
+        "prometheus": prometheus,
+        "fsx": file_systems,
+    }
+    network, known = environment.network, facts.endpoints
+    needed = [name for name, row in known.items() if wanted[row.when]]
+    return {
+        name: known[name].policy if name in known else "caller"
+        for name in dict.fromkeys((*network.further_endpoints, *needed))
+        if name not in network.omitted_endpoints
+    }

@@ -1,4 +1,4 @@
-"""The schema of ``config/environments/*.yaml``: where models run."""
+"""The schema of an environment on HyperPod: where models run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PlainSerializer
 
 from dpd.closed_model import ClosedModel
-from dpd.finding import Severity
+from dpd.spec.base_environment import KNOWN_BACKEND, BaseEnvironment
 from dpd.spec.cost_control import Budget, Schedule
 from dpd.spec.existing import ExistingCluster, ExistingNetwork, ExistingWeights
 from dpd.spec.guard import Encryption, Endpoint
@@ -42,8 +42,6 @@ def _own_tags(tags: dict[str, str]) -> dict[str, str]:
 
 
 AnyCidr = Annotated[IPv4Network, PlainSerializer(str, return_type=str)]
-# hyperpod-tls-dpd-<name>-<account>-<region> is a bucket name, at most 63 characters.
-Name = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]{0,16}[a-z0-9])?$", examples=["dev"])]
 # AWS allows 50 tags a resource, of which the stacks, CloudFormation and EKS set some; keys that begin with
 # aws: are AWS's (Tagging best practices, limits).
 TagKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9 _.:/=+@-]{1,128}$")]
@@ -140,18 +138,10 @@ class Promotion(ClosedModel):
     manual_approval: bool = False
 
 
-class Accepted(ClosedModel):
-    """Lower the severity of one finding, with the reason that is printed each time."""
+class Environment(BaseEnvironment):
+    """Describe one environment on HyperPod."""
 
-    severity: Literal[Severity.WARNING, Severity.INFO]
-    reason: Annotated[str, Field(min_length=10)]
-
-
-class Environment(ClosedModel):
-    """Describe one environment."""
-
-    name: Name
-    backend: Literal["hyperpod", "local"] = "hyperpod"
+    backend: Annotated[Literal["hyperpod"], KNOWN_BACKEND] = "hyperpod"
     account: Annotated[str, Field(pattern=r"^[0-9]{12}$")] | None = None
     """AWS account; without it the templates are account-agnostic."""
     region: Annotated[str, Field(examples=["us-west-2"])]
@@ -165,9 +155,6 @@ class Environment(ClosedModel):
     endpoint: Endpoint = Endpoint()
     addons: dict[str, str] = {}
     """Version per EKS add-on, where it differs from the facts."""
-    models: tuple[str, ...] = ()
-    overrides: dict[str, dict[str, Any]] = {}
-    """Per model, the keys of the model file that differ here."""
     weights: ExistingWeights = ExistingWeights()
     mirror: Mirror = Mirror()
     """Written by `dpd mirror --apply` to config/mirror/<name>.yaml, and read from there."""
@@ -179,8 +166,6 @@ class Environment(ClosedModel):
     """Hours without GPU nodes; never in a protected environment."""
     protected: bool = False
     """True: digests required, no destroy without confirmation, data retained."""
-    accept: dict[str, Accepted] = {}
-    """Findings whose severity is lowered here, by id."""
     tags: Annotated[dict[TagKey, TagValue], Field(max_length=40), AfterValidator(_own_tags)] = {}
 
     @property

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from dpd.closed_model import ClosedModel
 from dpd.quantity import Whole
+from dpd.spec.cron import readable
 
 # Local zones have ids such as usw2-lax1-az1, so more than one middle part is allowed (report P-15).
 ZoneId = Annotated[str, Field(pattern=r"^[a-z]{2,}[0-9]+(-[a-z0-9]+)*-az[0-9]+$", examples=["usw2-az1"])]
@@ -24,6 +25,7 @@ MaintenanceCron = Annotated[
         r" (\?|L|MON|TUE|WED|THU|FRI|SAT|SUN|[1-7](L|#[1-5])?) (\*|20[2-9][0-9])\)$",
         examples=["cron(0 3 ? * SUN *)"],
     ),
+    AfterValidator(readable),
 ]
 # Patterns of the API's ClusterKubernetesTaint.
 TaintKey = Annotated[

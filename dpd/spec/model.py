@@ -22,12 +22,15 @@ QUANTIZED_BYTES: dict[str, float] = {"fp8": 1.0, "int8": 1.0, "int4": 0.5, "mxfp
 class Weights(ClosedModel):
     """Say where the weights come from."""
 
-    source: Annotated[Literal["s3", "fsx", "huggingface", "generated"], Field(examples=["s3"])]
+    source: Annotated[Literal["s3", "fsx", "huggingface", "local", "generated"], Field(examples=["s3"])]
+    """On this machine `local`, a folder on its disk, or `generated`, random ones; elsewhere the others."""
     prefix: (
         Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._=-]*(/[A-Za-z0-9_][A-Za-z0-9._=-]*)*/?$")]
         | None
     ) = None
     """Folder inside the bucket or file system; becomes part of the role that reads it."""
+    path: Annotated[str, Field(min_length=1)] | None = None
+    """Folder of source `local`: config.json, tokenizer and weights. Relative to the file that names it."""
     file_system_id: Annotated[str, Field(pattern=r"^fs-[0-9a-f]{8,17}$")] | None = None
     token_secret: str | None = None
     """Kubernetes secret that holds the Hugging Face token under the key `token`."""
@@ -39,6 +42,8 @@ class Weights(ClosedModel):
             raise ValueError("source `s3` needs `prefix`, such as Llama-3.3-70B-Instruct/")
         if self.source == "fsx" and not self.file_system_id:
             raise ValueError("source `fsx` needs `file_system_id`, such as fs-0123456789abcdef0")
+        if self.source == "local" and not self.path:
+            raise ValueError("source `local` needs `path`, such as ~/models/SmolLM2-135M-Instruct")
         return self
 
 
@@ -104,7 +109,7 @@ class Serving(ClosedModel):
     mode: Literal["disaggregated", "colocated"] = "disaggregated"
     runtime: Literal["operator", "self_managed"] = "operator"
     image: str = "hyperpod-dlc"
-    """Key of facts/images.yaml, or a full reference."""
+    """Key of facts/images.yaml, or a full reference; on this machine a key of facts/engines.yaml."""
     tensor_parallel: Annotated[Whole, Field(ge=1, le=LARGEST, examples=[8])]
     max_model_len: Annotated[Whole, Field(ge=1, le=LARGEST, examples=[16384])]
     """Longest prompt plus answer, in tokens."""

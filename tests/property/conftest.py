@@ -18,20 +18,24 @@ from dpd.rules import check
 from dpd.spec.catalog import load_catalog
 
 Data = dict[str, Any]
-Findings = Callable[[Data, Data], list[Finding]]
+Findings = Callable[..., list[Finding]]
 
 
 @pytest.fixture
 def findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: Facts) -> Findings:
     """Return a function that writes one environment and one model, and returns what is found in them.
 
-    Paths in findings are relative to the folder, which is another one each time.
+    ``names`` are those of the two files. Paths in findings are relative to the folder, which is another one
+    each time.
     """
     monkeypatch.setattr("dpd.spec.catalog.load_facts", lambda _: (facts, []))
 
-    def run(environment: Data, model: Data) -> list[Finding]:
+    def run(
+        environment: Data, model: Data, names: tuple[str, str] = ("dev", "llama-3.3-70b")
+    ) -> list[Finding]:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        for part, name, data in (("environments", "dev", environment), ("models", "llama-3.3-70b", model)):
+        parts = zip(("environments", "models"), names, (environment, model), strict=True)
+        for part, name, data in parts:
             (folder / part).mkdir()
             text = yaml.dump(data, Dumper=yaml.CSafeDumper, sort_keys=False)
             (folder / part / f"{name}.yaml").write_text(text, encoding="utf-8")

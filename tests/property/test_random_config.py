@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dpd.finding import Finding
 
 MODEL = "llama-3.3-70b"
-Findings = Callable[[dict[str, Any], dict[str, Any]], list[Finding]]
+Findings = Callable[..., list[Finding]]
 
 words = st.from_regex(r"[a-z]{1,8}", fullmatch=True)
 sizes = st.integers(0, 200).map(lambda count: f"{count}GiB")
@@ -112,13 +112,31 @@ environments = st.fixed_dictionaries(
 )
 
 
+# Zero is no cache, and sizes come in whole GiB.
+local_environments = st.fixed_dictionaries(
+    {"name": st.just("dev"), "backend": st.just("local"), "models": st.just([MODEL])},
+    optional={
+        "local": st.fixed_dictionaries(
+            {},
+            optional={
+                "engine": st.sampled_from(["vllm", "simulated"]),
+                "router_port": st.one_of(st.none(), st.integers(1, 65_535)),
+                "kv_cache": st.integers(1, 200).map(lambda count: f"{count}GiB"),
+                "memory_reserve": sizes,
+                "ready_timeout_s": st.floats(0.1, 3600),
+            },
+        ),
+    },
+)
+
+
 @settings(
     derandomize=True,
-    max_examples=80,
+    max_examples=120,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(environment=environments, model=models)
+@given(environment=st.one_of(environments, local_environments), model=models)
 def test_any_valid_configuration_is_judged_and_twice_alike(
     findings: Findings, environment: dict[str, Any], model: dict[str, Any]
 ) -> None:

@@ -20,10 +20,12 @@ FILES = {
     "dev": "environments/dev.yaml",
     "staging": "environments/staging.yaml",
     "prod": "environments/prod.yaml",
+    "local": "environments/local.yaml",
     "llama": "models/llama-3.3-70b.yaml",
     "gpt": "models/gpt-oss-120b.yaml",
     "qwen3": "models/qwen3-32b.yaml",
     "llama405": "models/llama-3.1-405b.yaml",
+    "tiny": "models/tiny-llama.yaml",
 }
 
 Edits = Mapping[str | tuple[str, ...], object]

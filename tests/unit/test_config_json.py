@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpd.plan import build_plan, explain_values
 from dpd.spec.config_json import read_config_json
 from dpd.spec.model import Architecture
 from dpd.spec.model_family import FAMILIES, NotReadable
@@ -296,68 +295,3 @@ def test_every_family_names_what_it_misses(tmp_path: Path, name: str) -> None:
     path.write_text(json.dumps({"model_type": name}))
     with pytest.raises(NotReadable, match="lacks `num_hidden_layers`"):
         read_config_json(path)
-
-
-def with_json(workspace: Any, config: dict[str, Any], **beside: object) -> Path:
-    path: Path = workspace.folder / "models" / "llama" / "config.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(config), encoding="utf-8")
-    workspace.edit("llama", {"architecture": {"config_json": "llama/config.json", **beside}})
-    return path
-
-
-def test_a_model_file_may_name_a_config_json_relative_to_itself(workspace: Any) -> None:
-    with_json(workspace, LLAMA_70B)
-    catalog = workspace.load()
-    assert catalog.findings == ()
-    assert catalog.models["llama-3.3-70b"].value.architecture.parameters == pytest.approx(70.55e9, rel=1e-3)
-
-
-def test_keys_beside_it_win_and_the_plan_names_both_places(workspace: Any) -> None:
-    path = with_json(workspace, LLAMA_70B, parameters=70.6e9)
-    catalog = workspace.load()
-    plan = build_plan(catalog, catalog.facts, catalog.environments["dev"].value, ["llama-3.3-70b"], [])
-    rows = {row["key"]: row for row in explain_values(plan.models[0])}
-    assert rows["architecture.parameters"]["value"] == "70600000000.0"
-    assert rows["architecture.parameters"]["origin"].startswith(str(workspace.path("llama")) + ":")
-    assert rows["architecture.layers"] == {
-        "key": "architecture.layers",
-        "value": "80",
-        "origin": str(path),
-    }
-
-
-def test_an_environment_may_name_another_config_json(workspace: Any) -> None:
-    with_json(workspace, LLAMA_70B)
-    other = workspace.folder / "environments" / "small.json"
-    other.write_text(json.dumps(MISTRAL_7B), encoding="utf-8")
-    override = {"architecture": {"config_json": "small.json"}}
-    workspace.edit("dev", {("overrides", "llama-3.3-70b"): override})
-    model, findings = workspace.load().effective("dev", "llama-3.3-70b")
-    assert findings == []
-    assert (model.value.architecture.layers, model.value.architecture.sliding_window) == (32, 4096)
-
-
-def test_a_missing_file_is_one_finding_at_the_line_that_names_it(workspace: Any) -> None:
-    workspace.edit("llama", {"architecture": {"config_json": "absent.json"}})
-    (finding,) = workspace.load().findings
-    line = workspace.path("llama").read_text().splitlines().index("  config_json: absent.json") + 1
-    assert (finding.id, finding.path, finding.line) == ("CFG003", "architecture.config_json", line)
-    assert "absent.json cannot be read: No such file or directory" in finding.text()
-    assert set(FAMILIES) == set(finding.allowed)
-
-
-def test_a_value_that_the_schema_refuses_is_reported_in_the_json_file(workspace: Any) -> None:
-    path = with_json(workspace, LLAMA_70B | {"num_key_value_heads": 7})
-    (finding,) = workspace.load().findings
-    assert (finding.id, finding.path) == ("CFG003", "architecture")
-    assert "multiple of kv_heads (7)" in finding.message
-    with_json(workspace, LLAMA_70B | {"num_key_value_heads": 0})
-    (finding,) = workspace.load().findings
-    assert (finding.path, finding.file) == ("kv_heads", str(path))
-
-
-def test_an_architecture_without_keys_still_names_what_is_missing(workspace: Any) -> None:
-    workspace.edit("llama", {"architecture": {"moe": False}})
-    missing = {finding.path for finding in workspace.load().findings if finding.id == "CFG002"}
-    assert "architecture.layers" in missing

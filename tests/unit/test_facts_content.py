@@ -166,6 +166,12 @@ def test_images_hold_releases_that_the_tables_know(facts: Facts) -> None:
         assert re.match(r"^[\w.-]+\.[\w.-]+/", image.reference), f"{name} lacks a registry"
 
 
+def test_engines_of_this_machine_hold_releases_that_the_tables_know(facts: Facts) -> None:
+    for name, engine in facts.engines.items():
+        assert engine.vllm_version in facts.vllm, name
+        assert engine.reference == f"{name}=={engine.vllm_version}"
+
+
 def test_lmcache_on_the_decoder_needs_prefix_caching_off(facts: Facts) -> None:
     for version, row in facts.lmcache.items():
         if version.startswith("0.4."):

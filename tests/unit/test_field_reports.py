@@ -153,7 +153,7 @@ ELSEWHERE: dict[str, str] = {
     "P-03": "F: only EC2's capacity answers; the plan's zone is compared by CAP001 where it is written",
     "P-10": "after destroy: interfaces of GuardDuty are AWS's, listed in docs/deployment.md",
     "P-26": "V: events of a deployed object",
-    "P-29": "V: devices that nodes offer; the stack waits for them (test_devices_ready_handler.py)",
+    "P-29": "V: devices that nodes offer; the stack waits for them (kubernetes_waits/test_devices.py)",
     "P-34": "V: a transfer rate can only be measured",
     "P-36": "V: which counters of a running node to believe",
     "P-40": "V: the node of each running pod",

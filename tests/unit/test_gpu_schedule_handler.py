@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
+from botocore.model import ServiceModel
 from botocore.stub import Stubber
 
 from dpd_constructs.handlers.gpu_schedule import handler
@@ -18,7 +22,15 @@ LIFECYCLE = {"SourceS3Uri": "s3://sagemaker-dpd-dev/lifecycle/0/", "OnCreate": "
 VOLUMES = [{"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": "key"}}]
 WINDOW = {"ScheduleExpression": "cron(0 3 ? * SUN *)"}
 VPC = {"SecurityGroupIds": ["sg-0123456789abcdef0"], "Subnets": ["subnet-0123456789abcdef0"]}
-FIELDS = ["ExecutionRole", "InstanceCount", "InstanceGroupName", "InstanceType", "LifeCycleConfig"]
+FIELDS = [
+    "executionRole",
+    "instanceCount",
+    "instanceStorageConfigs.ebsVolumeConfig.volumeKmsKeyId",
+    "instanceStorageConfigs.ebsVolumeConfig.volumeSizeInGb",
+    "kubernetesConfig.labels",
+    "kubernetesConfig.taints.effect",
+    "lifeCycleConfig.onCreate",
+]
 
 
 @pytest.fixture
@@ -82,8 +94,13 @@ def expect(stub: Stubber, *groups: dict[str, Any]) -> None:
 
 
 def scale(stub: Stubber, fields: list[str] = FIELDS, **counts: int) -> dict[str, int]:
-    event = {"ClusterName": ARN, "Counts": counts, "Fields": fields}
-    return handler.handle(event, None, client=stub.client)
+    return handler.handle(message(fields, **counts), None, client=stub.client)
+
+
+def message(fields: list[str], **counts: int) -> dict[str, Any]:
+    """Return a wish as Lambda hands over the queue's message."""
+    wish = {"Due": "2026-12-01T20:00:00Z", "ClusterName": ARN, "Counts": counts, "Fields": fields}
+    return {"Records": [{"messageId": "1", "eventSource": "aws:sqs", "body": json.dumps(wish)}]}
 
 
 def test_at_night_the_gpu_groups_go_to_zero_and_the_system_stays(stub: Stubber) -> None:
@@ -177,7 +194,7 @@ def test_nothing_is_asked_where_the_counts_are_right(stub: Stubber) -> None:
 
 
 @pytest.mark.parametrize("status", ["Updating", "SystemUpdating", "RollingBack", "Failed"])
-def test_a_busy_cluster_fails_so_that_the_call_is_retried(stub: Stubber, status: str) -> None:
+def test_a_busy_cluster_fails_so_that_the_message_comes_again(stub: Stubber, status: str) -> None:
     describe(stub, described("decode", 1), status=status)
 
     with pytest.raises(RuntimeError, match=f"is {status}; nothing was changed"):
@@ -191,6 +208,43 @@ def test_a_group_that_is_gone_changes_nothing(stub: Stubber) -> None:
         scale(stub, prefill=0, decode=0)
 
 
-def test_an_sdk_that_would_lose_a_field_changes_nothing(stub: Stubber) -> None:
-    with pytest.raises(RuntimeError, match="does not know QuantumLink; nothing was changed"):
-        scale(stub, fields=[*FIELDS, "QuantumLink"], decode=0)
+def older_sdk(stub: Stubber, shape: str, member: str) -> SimpleNamespace:
+    """Return a client whose service model lacks one member, and which can be asked for nothing."""
+    description = copy.deepcopy(stub.client.meta.service_model._service_description)
+    del description["shapes"][shape]["members"][member]
+    return SimpleNamespace(meta=SimpleNamespace(service_model=ServiceModel(description, "sagemaker")))
+
+
+@pytest.mark.parametrize(
+    ("shape", "member", "lost"),
+    [
+        ("ClusterInstanceGroupSpecification", "LifeCycleConfig", "lifeCycleConfig.onCreate"),
+        ("ClusterEbsVolumeConfig", "VolumeKmsKeyId", "instanceStorageConfigs.ebsVolumeConfig.volumeKmsKeyId"),
+        ("ClusterKubernetesTaint", "Effect", "kubernetesConfig.taints.effect"),
+    ],
+)
+def test_an_sdk_that_would_lose_a_field_at_any_depth_changes_nothing(
+    stub: Stubber, shape: str, member: str, lost: str
+) -> None:
+    with pytest.raises(RuntimeError, match=f"does not know {lost}; nothing was changed"):
+        handler.handle(message(FIELDS, decode=0), None, client=older_sdk(stub, shape, member))
+
+
+def test_a_field_that_no_sdk_knows_yet_changes_nothing(stub: Stubber) -> None:
+    unknown = "networkInterface.interfaceType.speed"
+
+    with pytest.raises(RuntimeError, match=f"does not know quantumLink, {unknown}; nothing was changed"):
+        scale(stub, fields=[*FIELDS, "quantumLink", unknown], decode=0)
+
+
+@pytest.mark.parametrize(
+    ("part", "there"), [("Labels", {"team": "search"}), ("Taints", [{"Key": "gpu", "Effect": "NoExecute"}])]
+)
+def test_labels_and_taints_that_were_asked_away_do_not_come_back(
+    stub: Stubber, part: str, there: object
+) -> None:
+    details = {f"Current{part}": there, f"Desired{part}": type(there)()}
+    describe(stub, described("decode", 1, KubernetesConfig=details))
+    expect(stub, specified("decode", 0, KubernetesConfig={part: type(there)()}))
+
+    assert scale(stub, decode=0) == {"decode": 0}

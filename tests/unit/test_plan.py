@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from dpd.facts import Facts
-from dpd.plan import Plan, build_plan, explain_values, to_json
+from dpd.plan import Plan, build_plan, to_json
+from dpd.plan_origins import explain_values
 from dpd.plan_text import print_plan
 from dpd.rules import check
 from dpd.spec.catalog import COMMAND_LINE, Catalog
@@ -121,7 +122,9 @@ def test_origins_name_file_and_line_override_command_line_and_default(workspace:
     )
     loaded = workspace.load(["workload={concurrency: 4}", "dpd.pd_buffer=16GiB"])
     plan = plan_of(loaded, facts)
-    rows = {row["key"]: (row["value"], row["origin"]) for row in explain_values(plan.models[0])}
+    (planned,) = plan.models
+    found = explain_values(planned.deployment.model, planned.merged)
+    rows = {row["key"]: (row["value"], row["origin"]) for row in found}
     line = len(path.read_text().splitlines())
     assert rows["dpd.prefill.max_num_seqs"] == ("8", f"{path}:{line}")
     assert rows["dpd.pd_buffer"] == ("16GiB", COMMAND_LINE)

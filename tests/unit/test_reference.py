@@ -106,6 +106,7 @@ def test_every_key_of_the_schemas_is_documented() -> None:
         "addons",
         "charts",
         "images",
+        "engines",
         "vllm",
         "lmcache",
         "nixl",

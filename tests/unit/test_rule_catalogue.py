@@ -13,6 +13,7 @@ from dpd.finding import Finding, Severity
 from dpd.rules import rules
 from dpd.rules.registry import Doc, loader_rule
 from dpd.spec.environment import Environment
+from dpd.spec.local import LocalEnvironment
 from dpd.spec.model import Model
 from dpd.yaml_file import read_yaml
 
@@ -41,6 +42,21 @@ CONTEXT: dict[str, dict[str, dict[str, object]]] = {
     },
     "SCL005": {"dev": {"hyperpod.groups.prefill.count": 3, "observability": {"prometheus_url": AMP}}},
     "KVC003": {"llama405": {"architecture.quantization": ...}},
+    **{id: {"local": {}, "tiny": {}} for id in ("LOC002", "CFG008", "LOC004", "LOC005")},
+    "LOC006": {
+        "local": {},
+        "tiny": {
+            "serving.max_model_len": 16384,
+            "architecture": {
+                "parameters": 1e9,
+                "layers": 32,
+                "hidden_size": 1024,
+                "attention_heads": 8,
+                "kv_heads": 8,
+                "head_dim": 128,
+            },
+        },
+    },
     "NET001": {"dev": {"hyperpod.groups.prefill.count": 2, "hyperpod.groups.decode.count": 2}},
     "OPR006": {"dev": {"hyperpod.groups.decode.count": 2}},
     "OPR007": {"dev": {"hyperpod.groups.prefill.count": 3}},
@@ -66,21 +82,23 @@ def flat(data: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> dict[tuple[st
 
 
 def files_of(id: str, snippet: str) -> dict[str, dict[Any, object]]:
-    """Return the edits that put a snippet into dev or its model, with the rule's context."""
+    """Return the edits that put a snippet into an environment or its model, with the rule's context."""
     context = CONTEXT.get(id, {})
-    model = next((name for name in context if name != "dev"), "llama")
+    environment = "local" if "local" in context else "dev"
+    model = next((name for name in context if name not in {"dev", "local"}), "llama")
     files: dict[str, dict[Any, object]] = {name: dict(edits) for name, edits in context.items()}
     for key, value in yaml.safe_load(snippet).items():
         parents = tuple(WHERE[key].split(".")) if key in WHERE else ()
         top = (*parents, key)[0]
-        file = model if top in Model.model_fields else "dev"
+        file = environment if top not in Model.model_fields else model
         assert file == model or top in environment_keys(), f"{id}: {top} is no key"
         files.setdefault(file, {}).update(flat({key: value}, parents))
     return files
 
 
 def environment_keys() -> set[str]:
-    return {info.alias or name for name, info in Environment.model_fields.items()}
+    fields = [*Environment.model_fields.items(), *LocalEnvironment.model_fields.items()]
+    return {info.alias or name for name, info in fields}
 
 
 def found(check: Callable[..., list[Finding]], id: str, snippet: str) -> set[str]:

@@ -73,7 +73,7 @@ def test_other_registries_keep_their_passwords(tmp_path: Path, tools: Any) -> No
 
 
 def test_a_failed_copy_tells_the_tool_s_last_words(tools: Any, tmp_path: Path) -> None:
-    tools.make("skopeo", 'echo "trying" >&2; echo "manifest unknown" >&2; exit 3')
+    tools.make("skopeo", 'echo "trying" >&2; echo "manifest unknown" >&2; echo "Copying blob"; exit 3')
     with pytest.raises(
         MirrorFailed, match=r"copying public.*: skopeo ended with 3: trying \| manifest unknown"
     ):

@@ -13,7 +13,8 @@ from dpd.finding import Finding, Severity
 Check = Callable[..., list[Finding]]
 
 DIGEST = f"sha256:{'ab' * 32}"
-CLOSED: dict[str, Any] = {"network.closed": True}
+SWITCHES = {"enableShield": False, "enableWaf": False, "enableWafv2": False}
+CLOSED: dict[str, Any] = {"network.closed": True, "operator.configuration": {"alb": SWITCHES}}
 
 
 def copy_of(reference: str) -> dict[str, str]:
@@ -125,3 +126,32 @@ def test_a_record_needs_a_way_to_route_53(check: Check, mirror: dict[str, Any]) 
     (finding,) = check(dev={**CLOSED, "mirror": mirror, "endpoint": record})
     assert (finding.id, finding.path) == ("NET011", "endpoint.hosted_zone_id")
     assert check(dev={"endpoint": record}) == []
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize("value", [True, None, ...], ids=["on", "null", "absent"])
+def test_each_service_without_a_door_is_switched_off(
+    check: Check, mirror: dict[str, Any], switch: str, value: object
+) -> None:
+    alb = {name: at for name, at in {**SWITCHES, switch: value}.items() if at is not ...}
+    (finding,) = check(dev={**CLOSED, "mirror": mirror, "operator.configuration": {"alb": alb}})
+    assert (finding.id, finding.severity) == ("NET013", Severity.WARNING)
+    assert finding.path == f"operator.configuration.alb.{switch}"
+    assert f"alb: {{{switch}: false}}" in finding.text()
+
+
+def test_a_service_with_an_endpoint_may_stay_on(check: Check, mirror: dict[str, Any]) -> None:
+    reach = {
+        "network.further_endpoints": ["wafv2"],
+        "operator.configuration": {"alb": {**SWITCHES, "enableWafv2": True}},
+    }
+    assert check(dev={**CLOSED, "mirror": mirror, **reach}) == []
+
+
+def test_a_controller_of_somebody_else_is_theirs_to_configure(check: Check, mirror: dict[str, Any]) -> None:
+    without = {"operator.configuration": {"alb": {"enabled": False}}}
+    assert check(dev={**CLOSED, "mirror": mirror, **without}) == []
+
+
+def test_an_open_network_reaches_every_service(check: Check) -> None:
+    assert check(dev={"operator.configuration": {"alb": {"enableShield": True}}}) == []

@@ -17,13 +17,6 @@ CASES: dict[str, tuple[str, dict[str, Any], str, list[str], dict[str, Any]]] = {
         ["no manifests"],
         {"llama": {"serving.runtime": "operator"}},
     ),
-    "LOC001 local back-end": (
-        "LOC001",
-        {"dev": {"backend": "local"}},
-        "backend",
-        ["no local back-end"],
-        {"dev": {"backend": "hyperpod"}},
-    ),
     "OBS001 observability": (
         "OBS001",
         {"dev": {"observability": {"enabled": True}}},
@@ -62,3 +55,7 @@ def test_rule(
 
 def test_a_self_managed_model_may_be_tried_where_it_is_not_listed(check: Callable[..., list[Any]]) -> None:
     assert check(gpt={"serving.runtime": "self_managed"}) == []
+
+
+def test_the_runtime_of_a_cluster_does_not_matter_on_this_machine(check: Callable[..., list[Any]]) -> None:
+    assert check(local={}, tiny={"serving.runtime": "self_managed"}) == []
