@@ -81,9 +81,25 @@ def build_environment(
         weights_bucket=weights.bucket,
         deployments=deployments,
     )
-    models = {
-        deployment.model.kubernetes_name: ModelStack(
-            **common.named(model_stack_name(environment.name, deployment.model.kubernetes_name)),
+    models = _models(common, deployments, cluster, operator, network, weights)
+    stacks = EnvironmentStacks(budget, security, network, weights, cluster, hyperpod, operator, models)
+    _order(stacks)
+    for stack in stacks.every():
+        tag(stack, environment_tags(environment.name, environment.tags))
+    return stacks
+
+
+def _models(
+    common: _Common,
+    deployments: Sequence[Deployment],
+    cluster: ClusterStack,
+    operator: OperatorStack,
+    network: NetworkStack,
+    weights: WeightsStack,
+) -> dict[str, ModelStack]:
+    return {
+        name: ModelStack(
+            **common.named(model_stack_name(common.environment.name, name)),
             deployment=deployment,
             cluster_stack=cluster,
             operator_stack=operator,
@@ -91,12 +107,8 @@ def build_environment(
             weights_bucket=weights.bucket,
         )
         for deployment in deployments
+        for name in [deployment.model.kubernetes_name]
     }
-    stacks = EnvironmentStacks(budget, security, network, weights, cluster, hyperpod, operator, models)
-    _order(stacks)
-    for stack in stacks.every():
-        tag(stack, environment_tags(environment.name, environment.tags))
-    return stacks
 
 
 def _order(stacks: EnvironmentStacks) -> None:
@@ -167,7 +179,7 @@ def add_environments(
             app, environment, _deployments(catalog, environment, models or environment.models, facts), facts
         )
         for name in names
-        if (environment := catalog.environments[name].value) is not None
+        if isinstance(environment := catalog.environments[name].value, Environment)
     }
 
 

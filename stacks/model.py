@@ -40,7 +40,7 @@ class ModelStack(cdk.Stack):
         super().__init__(scope, construct_id, **stack)
         # CloudFormation refuses to delete an export that is in use, so the operator cannot go before
         # the endpoints that only it can clean up.
-        cdk.CfnOutput(self, "OperatorCrd", value=f"pdSpec is of type {operator_stack.crd_ready}")
+        cdk.CfnOutput(self, "OperatorCrd", value=f"pdSpec is known: {operator_stack.crd_ready}")
         bindings = Bindings(
             weights_bucket.bucket_name, operator_stack.tls_bucket_name, network.placement_group_name
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -13,11 +14,18 @@ from dpd.facts import Facts
 from dpd.spec.deployment import Deployment
 from dpd.spec.environment import Environment
 from dpd.spec.names import tls_bucket_name
-from dpd_constructs.addons import DEPENDENCY_ADDONS, OperatorDependencies, OperatorDependenciesProps
+from dpd_constructs.addons import (
+    COREDNS,
+    DEPENDENCY_ADDONS,
+    OperatorDependencies,
+    OperatorDependenciesProps,
+    addon_version,
+)
 from dpd_constructs.addons_active import AddonsActive, AddonsActiveProps
 from dpd_constructs.buckets import private_bucket
-from dpd_constructs.devices_ready import DevicesReady, DevicesReadyProps
+from dpd_constructs.devices_ready import devices_ready
 from dpd_constructs.eks_cluster import BASE_ADDONS
+from dpd_constructs.kubernetes_waits import KubernetesWaits, KubernetesWaitsProps
 from dpd_constructs.network_parts import NetworkParts
 from dpd_constructs.operator_addon import OPERATOR_ADDON, InferenceOperator, InferenceOperatorProps
 from stacks.cluster import ClusterStack
@@ -47,45 +55,37 @@ class OperatorStack(cdk.Stack):
         **stack: Any,
     ) -> None:
         super().__init__(scope, construct_id, **stack)
+        cluster, oidc_provider = cluster_stack.cluster, cluster_stack.oidc_provider
         tls_bucket = self._tls_bucket(environment, security_stack)
         self.tls_bucket_name = tls_bucket.bucket_name
+        waits = KubernetesWaits(self, "KubernetesWaits", KubernetesWaitsProps(cluster, network))
+        # Beside all else: devices are counted while add-ons are installed.
+        devices_ready(self, "DevicesReady", environment=environment, facts=facts, waits=waits)
+        prefixes = _weights_prefixes(deployments)
         dependencies = OperatorDependencies(
             self,
             "Dependencies",
             OperatorDependenciesProps(
-                environment=environment,
-                facts=facts,
-                cluster=cluster_stack.cluster,
-                oidc_provider=cluster_stack.oidc_provider,
-                weights_bucket=weights_bucket,
-                weights_prefixes=_weights_prefixes(deployments),
+                environment, facts, cluster, oidc_provider, weights_bucket, prefixes, waits
             ),
         )
         operator = InferenceOperator(
             self,
             "Operator",
             InferenceOperatorProps(
-                environment=environment,
-                facts=facts,
-                cluster=cluster_stack.cluster,
-                oidc_provider=cluster_stack.oidc_provider,
-                hyperpod_cluster_arn=hyperpod_stack.cluster_arn,
-                tls_bucket=tls_bucket,
+                environment, facts, cluster, oidc_provider, hyperpod_stack.cluster_arn, tls_bucket, waits
             ),
         )
         operator.addon.node.add_dependency(dependencies)
         self.crd_ready = operator.crd_ready
-        # Both run beside other things: devices are counted while add-ons are installed.
-        made_here = BASE_ADDONS if environment.kubernetes.existing is None else ()
-        active = AddonsActive(
-            self,
-            "AddonsActive",
-            AddonsActiveProps(cluster_stack.cluster, (*made_here, *DEPENDENCY_ADDONS, OPERATOR_ADDON)),
-        )
+        self._wait_until_active(environment, facts, cluster, operator)
+
+    def _wait_until_active(
+        self, environment: Environment, facts: Facts, cluster: eks.ICluster, operator: InferenceOperator
+    ) -> None:
+        versions = {**_versions(environment, facts), OPERATOR_ADDON: operator.version}
+        active = AddonsActive(self, "AddonsActive", AddonsActiveProps(cluster, versions))
         active.resource.node.add_dependency(operator.addon)
-        DevicesReady(
-            self, "DevicesReady", DevicesReadyProps(environment, facts, cluster_stack.cluster, network)
-        )
 
     def _tls_bucket(self, environment: Environment, security_stack: SecurityStack) -> s3.IBucket:
         if environment.operator.tls_bucket:
@@ -96,6 +96,12 @@ class OperatorStack(cdk.Stack):
             bucket_name=tls_bucket_name(environment.name, self.account, environment.region),
             standard=security_stack.buckets,
         )
+
+
+def _versions(environment: Environment, facts: Facts) -> dict[str, str]:
+    """Return the add-ons that the operator needs; the base ones of an existing cluster are its owner's."""
+    made_here = (*BASE_ADDONS, COREDNS) if environment.kubernetes.existing is None else ()
+    return {name: addon_version(name, environment, facts) for name in (*made_here, *DEPENDENCY_ADDONS)}
 
 
 def _weights_prefixes(deployments: Sequence[Deployment]) -> list[str]:

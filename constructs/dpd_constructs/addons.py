@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import aws_cdk as cdk
 from aws_cdk import Stack
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -17,17 +16,15 @@ from dpd.facts import AddonFact, Facts
 from dpd.spec.environment import Environment
 from dpd_constructs.irsa import IrsaRole, IrsaRoleProps
 from dpd_constructs.keys import through_s3
+from dpd_constructs.kubernetes_waits import TRIAL_NAMESPACE, KubernetesWaits
 from dpd_constructs.reasons import wildcard
 
+COREDNS: Final = "coredns"
 CERT_MANAGER: Final = "cert-manager"
 S3_CSI: Final = "aws-mountpoint-s3-csi-driver"
 FSX_CSI: Final = "aws-fsx-csi-driver"
 METRICS_SERVER: Final = "metrics-server"
 DEPENDENCY_ADDONS: Final = (CERT_MANAGER, S3_CSI, FSX_CSI, METRICS_SERVER)
-
-# AWS waits six minutes for cert-manager before it installs the operator
-# (aws/sagemaker-hyperpod-cluster-setup, inference operator template); images may still be pulled.
-_WEBHOOK_WAIT_MINUTES: Final = 10
 
 
 def addon_version(name: str, environment: Environment, facts: Facts) -> str:
@@ -55,6 +52,7 @@ class OperatorDependenciesProps:
     oidc_provider: iam.IOpenIdConnectProvider
     weights_bucket: s3.IBucket
     weights_prefixes: Sequence[str]
+    waits: KubernetesWaits
 
 
 class OperatorDependencies(Construct):
@@ -62,25 +60,30 @@ class OperatorDependencies(Construct):
 
     The operator checks for both CSI drivers even where no model uses FSx (developer guide, page
     sagemaker-hyperpod-model-deployment-setup). An operator that comes before the webhook answers
-    fails with `no endpoints available`.
+    fails with `no endpoints available`. CoreDNS comes along where the cluster is made here: its pods need
+    nodes, and until then EKS's own copy, which every new cluster has (EKS user guide, page
+    managing-coredns), is enough.
     """
 
     def __init__(self, scope: Construct, construct_id: str, props: OperatorDependenciesProps) -> None:
         super().__init__(scope, construct_id)
         self._props = props
+        if props.environment.kubernetes.existing is None:
+            self._addon("CoreDns", COREDNS)
         cert_manager = self._addon("CertManager", CERT_MANAGER)
         self._addon("S3Csi", S3_CSI, self._read_weights())
         self._addon("FsxCsi", FSX_CSI, self._find_file_systems())
         self._addon("MetricsServer", METRICS_SERVER)
-        webhook = eks.KubernetesObjectValue(
+        webhook = props.waits.wait(
             self,
             "CertManagerWebhook",
-            cluster=props.cluster,
-            object_type="deployment",
-            object_name="cert-manager-webhook",
-            object_namespace=props.facts.addons[CERT_MANAGER].namespace,
-            json_path=".status.availableReplicas",
-            timeout=cdk.Duration.minutes(_WEBHOOK_WAIT_MINUTES),
+            check="webhook",
+            resource_type="Custom::CertManagerWebhookAnswers",
+            properties={
+                "Namespace": TRIAL_NAMESPACE,
+                # Read by nobody: another version is waited for again.
+                "AddonVersion": addon_version(CERT_MANAGER, props.environment, props.facts),
+            },
         )
         if cert_manager is not None:
             webhook.node.add_dependency(cert_manager)

@@ -80,11 +80,12 @@ _PROTECTION: Final = (
 
 def alb_controller_statements(stack: Stack, *, vpc_arn: str) -> dict[str, Sequence[iam.PolicyStatement]]:
     """Return the statements by policy name, limited to the stack's account and region."""
+    elb = f"arn:{stack.partition}:elasticloadbalancing:{stack.region}:{stack.account}"
     return {
         "read": _read(stack),
         "security-groups": _security_groups(stack, vpc_arn),
-        "load-balancers": _load_balancers(stack),
-        "listeners": _listeners(stack),
+        "load-balancers": [*_make_load_balancers(elb), *_change_load_balancers(elb)],
+        "listeners": _listeners(elb),
     }
 
 
@@ -150,8 +151,8 @@ def _security_groups(stack: Stack, vpc_arn: str) -> list[iam.PolicyStatement]:
     ]
 
 
-def _load_balancers(stack: Stack) -> list[iam.PolicyStatement]:
-    balancers, targets = _elb(stack, "loadbalancer/app"), _elb(stack, "targetgroup")
+def _make_load_balancers(elb: str) -> list[iam.PolicyStatement]:
+    balancers, targets = f"{elb}:loadbalancer/app/*", f"{elb}:targetgroup/*"
     return [
         wildcard(
             "MakeBalancers",
@@ -179,6 +180,12 @@ def _load_balancers(stack: Stack) -> list[iam.PolicyStatement]:
             resources=[balancers, targets],
             conditions=_RETAGGING,
         ),
+    ]
+
+
+def _change_load_balancers(elb: str) -> list[iam.PolicyStatement]:
+    balancers, targets = f"{elb}:loadbalancer/app/*", f"{elb}:targetgroup/*"
+    return [
         wildcard(
             "ChangeBalancers",
             _BY_TAG,
@@ -209,9 +216,9 @@ def _load_balancers(stack: Stack) -> list[iam.PolicyStatement]:
     ]
 
 
-def _listeners(stack: Stack) -> list[iam.PolicyStatement]:
-    balancers = _elb(stack, "loadbalancer/app")
-    listeners, rules = _elb(stack, "listener/app"), _elb(stack, "listener-rule/app")
+def _listeners(elb: str) -> list[iam.PolicyStatement]:
+    balancers = f"{elb}:loadbalancer/app/*"
+    listeners, rules = f"{elb}:listener/app/*", f"{elb}:listener-rule/app/*"
     return [
         wildcard(
             "ChangeListeners",
@@ -238,7 +245,3 @@ def _listeners(stack: Stack) -> list[iam.PolicyStatement]:
             resources=[balancers],
         ),
     ]
-
-
-def _elb(stack: Stack, kind: str) -> str:
-    return f"arn:{stack.partition}:elasticloadbalancing:{stack.region}:{stack.account}:{kind}/*"

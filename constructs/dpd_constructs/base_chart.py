@@ -102,6 +102,7 @@ class BaseChart(Construct):
         variables = {
             "CLUSTER_NAME": props.cluster.cluster_name,
             "KUBECTL_LAYER_ARN": tools.layer_version_arn,
+            "CLUSTER_IS_OURS": "false" if props.environment.kubernetes.existing else "true",
             "ACCESS_WAIT_S": str(_ACCESS_WAIT_S),
             "HELM_TIMEOUT": _HELM_TIMEOUT,
         }
@@ -132,22 +133,27 @@ class BaseChart(Construct):
         )
 
     def _release(self, props: BaseChartProps, project: codebuild.Project) -> Waiter:
-        builds = iam.PolicyStatement(
-            actions=["codebuild:StartBuild", "codebuild:BatchGetBuilds"], resources=[project.project_arn]
-        )
+        start = iam.PolicyStatement(actions=["codebuild:StartBuild"], resources=[project.project_arn])
+        follow = iam.PolicyStatement(actions=["codebuild:BatchGetBuilds"], resources=[project.project_arn])
         reasons = iam.PolicyStatement(actions=["logs:GetLogEvents"], resources=[self._log.log_group_arn])
-        return Waiter(
+        release = Waiter(
             self,
             "Release",
             WaiterProps(
-                handler="base_chart",
-                resource_type="Custom::HyperPodBaseChart",
-                properties={"Project": project.project_name, "Variables": _variables(props)},
-                statements=[builds, reasons],
+                handler="base_chart.handler",
+                statements=[follow, reasons],
+                starting=[start],
                 timeout_s=60 * (_QUEUE_MINUTES + _BUILD_MINUTES),
                 query_interval_s=15,
             ),
         )
+        release.wait(
+            release,
+            "Resource",
+            resource_type="Custom::HyperPodBaseChart",
+            properties={"Project": project.project_name, "Variables": _variables(props)},
+        )
+        return release
 
 
 def _variables(props: BaseChartProps) -> dict[str, str]:

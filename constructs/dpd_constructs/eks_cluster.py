@@ -14,12 +14,14 @@ from constructs import Construct
 from dpd.facts import Facts
 from dpd.spec.environment import Environment
 from dpd.spec.names import cluster_name
+from dpd_constructs.addons import addon_version
 from dpd_constructs.cluster_access import administrators
 from dpd_constructs.kubectl import kubectl_layer
 from dpd_constructs.network_parts import NetworkParts
 from dpd_constructs.service_log_group import ServiceLogGroup
 
-BASE_ADDONS: Final = ("vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent")
+BASE_ADDONS: Final = ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
+"""Those that are ACTIVE without a node; CoreDNS comes after the nodes."""
 _EVERY_LOG: Final = (
     eks.ClusterLoggingTypes.API,
     eks.ClusterLoggingTypes.AUDIT,
@@ -103,9 +105,9 @@ class EksCluster(Construct):
                 self,
                 f"Addon-{name}",
                 addon_name=name,
-                addon_version=environment.addons.get(name, facts.addons[name].default_version),
+                addon_version=addon_version(name, environment, facts),
                 cluster_name=self.cluster.cluster_name,
-                # EKS has installed self-managed copies of three of them; the add-on takes them over.
+                # EKS has installed self-managed copies of two of them; the add-on takes them over.
                 resolve_conflicts="OVERWRITE",
             )
 

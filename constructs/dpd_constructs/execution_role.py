@@ -50,7 +50,7 @@ class HyperPodExecutionRole(Construct):
                 iam.ManagedPolicy.from_aws_managed_policy_name("AmazonSageMakerClusterInstanceRolePolicy")
             ],
             inline_policies={
-                "network": iam.PolicyDocument(statements=self._network()),
+                "network": iam.PolicyDocument(statements=[*self._interfaces(), self._read_network()]),
                 "images": iam.PolicyDocument(statements=self._images()),
                 "cluster": iam.PolicyDocument(statements=self._cluster()),
             },
@@ -61,7 +61,7 @@ class HyperPodExecutionRole(Construct):
         owner = stack.account if account is None else account
         return f"arn:{stack.partition}:{service}:{stack.region}:{owner}:{resource}"
 
-    def _network(self) -> Sequence[iam.PolicyStatement]:
+    def _interfaces(self) -> Sequence[iam.PolicyStatement]:
         interfaces = self._arn("ec2", "network-interface/*")
         subnets = [self._arn("ec2", f"subnet/{subnet.subnet_id}") for subnet in self._props.subnets]
         groups = [
@@ -98,23 +98,25 @@ class HyperPodExecutionRole(Construct):
                 ],
                 resources=[interfaces],
             ),
-            wildcard(
-                "ReadNetwork",
-                "EC2 names no resource type for reading, nor for taking an interface permission back.",
-                actions=[
-                    "ec2:DeleteNetworkInterfacePermission",
-                    "ec2:DescribeDhcpOptions",
-                    "ec2:DescribeInstanceTypes",
-                    "ec2:DescribeInstances",
-                    "ec2:DescribeNetworkInterfaces",
-                    "ec2:DescribeSecurityGroups",
-                    "ec2:DescribeSubnets",
-                    "ec2:DescribeTags",
-                    "ec2:DescribeVpcs",
-                ],
-                conditions={"StringEquals": {"aws:RequestedRegion": self._stack.region}},
-            ),
         ]
+
+    def _read_network(self) -> iam.PolicyStatement:
+        return wildcard(
+            "ReadNetwork",
+            "EC2 names no resource type for reading, nor for taking an interface permission back.",
+            actions=[
+                "ec2:DeleteNetworkInterfacePermission",
+                "ec2:DescribeDhcpOptions",
+                "ec2:DescribeInstanceTypes",
+                "ec2:DescribeInstances",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeSecurityGroups",
+                "ec2:DescribeSubnets",
+                "ec2:DescribeTags",
+                "ec2:DescribeVpcs",
+            ],
+            conditions={"StringEquals": {"aws:RequestedRegion": self._stack.region}},
+        )
 
     def _images(self) -> Sequence[iam.PolicyStatement]:
         return [

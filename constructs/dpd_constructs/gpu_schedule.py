@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
 import aws_cdk as cdk
 from aws_cdk import Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -20,14 +19,16 @@ from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from dpd.sizing.capacity import scheduled_groups
-from dpd.spec.cost_control import Schedule
+from dpd.spec.cost_control import RETRY_HOURS, Schedule
 from dpd.spec.environment import Environment
+from dpd_constructs.gpu_schedule_alarms import GpuScheduleAlarms, GpuScheduleAlarmsProps
+from dpd_constructs.gpu_schedule_queues import GpuScheduleQueues
 from dpd_constructs.keys import volume_grants
 
 _HANDLER: Final = Path(__file__).parent / "handlers/gpu_schedule"
-# A cluster that is being updated refuses the call. Lambda tries again after one minute and after two;
-# an hour later the alarm has long been seen.
-_EVENT_AGE: Final = cdk.Duration.hours(1)
+# The scheduler's own word for the time at which a wish was due (user guide, page
+# managing-schedule-context-attributes).
+_DUE: Final = "<aws.scheduler.scheduled-time>"
 
 
 @dataclass(frozen=True)
@@ -52,22 +53,19 @@ class GpuSchedule(Construct):
     def __init__(self, scope: Construct, construct_id: str, props: GpuScheduleProps) -> None:
         super().__init__(scope, construct_id)
         self._props = props
+        self._queues = GpuScheduleQueues(self, "Queues")
         function = self._function()
-        caller = iam.Role(
-            self,
-            "CallerRole",
-            assumed_by=iam.ServicePrincipal(  # pyright: ignore[reportArgumentType] - jsii types
-                "scheduler.amazonaws.com",
-                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
-            ),
+        function.add_event_source_mapping(
+            "Wishes", event_source_arn=self._queues.wishes.queue_arn, batch_size=1
         )
-        caller.add_to_policy(
-            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function_arn])
-        )
+        caller = self._caller()
         counts = {name: group.count for name, group in scheduled_groups(props.environment).items()}
-        self._at("Down", props.schedule.down, dict.fromkeys(counts, 0), function, caller)
-        self._at("Up", props.schedule.up, counts, function, caller)
-        self._alarm(function)
+        self._at("Down", props.schedule.down, dict.fromkeys(counts, 0), caller)
+        self._at("Up", props.schedule.up, counts, caller)
+        alarms = GpuScheduleAlarmsProps(
+            function, self._queues, props.environment.budget, props.environment.region
+        )
+        GpuScheduleAlarms(self, "Alarms", alarms)
 
     def _function(self) -> lambda_.Function:
         log_group = logs.LogGroup(self, "Log")
@@ -77,8 +75,26 @@ class GpuSchedule(Construct):
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),  # pyright: ignore[reportArgumentType] - jsii types
         )
         log_group.grant_write(role)
+        for statement in self._statements():
+            role.add_to_policy(statement)
+        return lambda_.Function(
+            self,
+            "Function",
+            role=role,  # pyright: ignore[reportArgumentType] - jsii types
+            code=lambda_.Code.from_asset(str(_HANDLER), exclude=["__pycache__"]),
+            handler="handler.handle",
+            runtime=lambda_.Runtime.PYTHON_3_14,
+            timeout=cdk.Duration.minutes(1),
+            log_group=log_group,
+        )
+
+    def _statements(self) -> list[iam.PolicyStatement]:
         props = self._props
-        statements = [
+        return [
+            iam.PolicyStatement(
+                actions=["sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"],
+                resources=[self._queues.wishes.queue_arn],
+            ),
             iam.PolicyStatement(
                 actions=["sagemaker:DescribeCluster", "sagemaker:UpdateCluster"],
                 resources=[props.cluster.attr_cluster_arn],
@@ -93,29 +109,23 @@ class GpuSchedule(Construct):
             ),
             *volume_grants(props.volumes_key),
         ]
-        for statement in statements:
-            role.add_to_policy(statement)
-        return lambda_.Function(
-            self,
-            "Function",
-            role=role,  # pyright: ignore[reportArgumentType] - jsii types
-            code=lambda_.Code.from_asset(str(_HANDLER), exclude=["__pycache__"]),
-            handler="handler.handle",
-            runtime=lambda_.Runtime.PYTHON_3_14,
-            timeout=cdk.Duration.minutes(1),
-            max_event_age=_EVENT_AGE,
-            log_group=log_group,
-        )
 
-    def _at(
-        self,
-        construct_id: str,
-        expression: str,
-        counts: Mapping[str, int],
-        function: lambda_.Function,
-        caller: iam.Role,
-    ) -> None:
-        event = {
+    def _caller(self) -> iam.Role:
+        role = iam.Role(
+            self,
+            "CallerRole",
+            assumed_by=iam.ServicePrincipal(  # pyright: ignore[reportArgumentType] - jsii types
+                "scheduler.amazonaws.com",
+                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
+            ),
+        )
+        queues = [self._queues.wishes.queue_arn, self._queues.undelivered.queue_arn]
+        role.add_to_policy(iam.PolicyStatement(actions=["sqs:SendMessage"], resources=queues))
+        return role
+
+    def _at(self, construct_id: str, expression: str, counts: Mapping[str, int], caller: iam.Role) -> None:
+        wish = {
+            "Due": _DUE,
             "ClusterName": self._props.cluster.attr_cluster_arn,
             "Counts": counts,
             "Fields": self._fields(),
@@ -128,38 +138,35 @@ class GpuSchedule(Construct):
             schedule_expression_timezone=self._props.schedule.time_zone,
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
             target=scheduler.CfnSchedule.TargetProperty(
-                arn=function.function_arn,
+                arn=self._queues.wishes.queue_arn,
                 role_arn=caller.role_arn,
-                input=Stack.of(self).to_json_string(event),
+                input=Stack.of(self).to_json_string(wish),
+                sqs_parameters=scheduler.CfnSchedule.SqsParametersProperty(message_group_id="wishes"),
+                dead_letter_config=scheduler.CfnSchedule.DeadLetterConfigProperty(
+                    arn=self._queues.undelivered.queue_arn
+                ),
                 retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
-                    maximum_event_age_in_seconds=int(_EVENT_AGE.to_seconds()), maximum_retry_attempts=5
+                    maximum_event_age_in_seconds=RETRY_HOURS * 3600
                 ),
             ),
         )
 
     def _fields(self) -> list[str]:
-        """Return what the template says about any group: what an update must not lose."""
+        """Return what the template says about any group, as dotted paths: what an update must not lose."""
         groups = cast("list[dict[str, Any]]", Stack.of(self).resolve(self._props.cluster.instance_groups))
-        return sorted({key[:1].upper() + key[1:] for group in groups for key in group})
+        return sorted(set(_paths(groups)))
 
-    def _alarm(self, function: lambda_.Function) -> None:
-        """Tell that nodes stayed on, or away; the budget's topic hears it where there is one."""
-        budget = self._props.environment.budget
-        # L1: the L2 alarm's actions import half of CDK for one ARN.
-        cloudwatch.CfnAlarm(
-            self,
-            "Failed",
-            alarm_description="The schedule could not scale the GPU groups; the function's log says why",
-            namespace="AWS/Lambda",
-            metric_name="Errors",
-            dimensions=[
-                cloudwatch.CfnAlarm.DimensionProperty(name="FunctionName", value=function.function_name)
-            ],
-            statistic="Sum",
-            period=300,
-            threshold=1,
-            evaluation_periods=1,
-            comparison_operator="GreaterThanOrEqualToThreshold",
-            treat_missing_data="notBreaching",
-            alarm_actions=[budget.sns_topic_arn] if budget and budget.sns_topic_arn else None,
-        )
+
+def _paths(value: Any, prefix: tuple[str, ...] = ()) -> Iterator[str]:
+    """Walk lists and mappings down to values, functions of CloudFormation, and what has keys of its own."""
+    if isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from _paths(item, prefix)
+        return
+    inside = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    opaque = prefix[-1:] == ("labels",) or any(key == "Ref" or key.startswith("Fn::") for key in inside)
+    if opaque or not inside:
+        yield ".".join(prefix)
+        return
+    for key, item in inside.items():
+        yield from _paths(item, (*prefix, key))

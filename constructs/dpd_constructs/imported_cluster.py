@@ -6,6 +6,7 @@ from typing import Any
 
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from dpd.facts import Facts
@@ -41,29 +42,35 @@ class ImportedCluster(Construct):
                 self, "OidcProvider", existing.oidc_provider_arn
             )
         )
-        attributes: dict[str, Any] = {
+        self._attributes: dict[str, Any] = {
             "cluster_name": existing.cluster_name,
             "cluster_security_group_id": existing.security_group_id,
             "open_id_connect_provider": self.oidc_provider,
             "vpc": network.vpc,
         }
+        tools = kubectl_layer(
+            self, "KubectlLayer", kubernetes_version=environment.kubernetes.version, facts=facts
+        )
+        self.cluster: eks.ICluster = eks.Cluster.from_cluster_attributes(
+            self,
+            "Cluster",
+            kubectl_provider=self._kubectl(existing, network, tools),  # pyright: ignore[reportArgumentType] - jsii types
+            **self._attributes,
+        )
+        administrators(self, cluster=self.cluster, environment=environment)
+
+    def _kubectl(
+        self, existing: ExistingCluster, network: NetworkParts, tools: lambda_.LayerVersion
+    ) -> eks.KubectlProvider:
         provider = eks.KubectlProvider(
             self,
             "Kubectl",
             # A provider wants a cluster, and an imported cluster its provider: hence two imports.
-            cluster=eks.Cluster.from_cluster_attributes(self, "WithoutKubectl", **attributes),
-            kubectl_layer=kubectl_layer(
-                self, "KubectlLayer", kubernetes_version=environment.kubernetes.version, facts=facts
-            ),
+            cluster=eks.Cluster.from_cluster_attributes(self, "WithoutKubectl", **self._attributes),
+            kubectl_layer=tools,
             private_subnets=list(network.control_plane_subnets),
             role=iam.Role.from_role_arn(self, "KubectlRole", existing.kubectl_role_arn, mutable=False),
         )
         # For managed policies that CDK would add to the role, if the role were not another's.
         self.node.try_remove_child("HasEcrPublic")
-        self.cluster: eks.ICluster = eks.Cluster.from_cluster_attributes(
-            self,
-            "Cluster",
-            kubectl_provider=provider,  # pyright: ignore[reportArgumentType] - jsii types
-            **attributes,
-        )
-        administrators(self, cluster=self.cluster, environment=environment)
+        return provider

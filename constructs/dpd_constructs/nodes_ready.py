@@ -32,20 +32,11 @@ class NodesReady(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, props: NodesReadyProps) -> None:
         super().__init__(scope, construct_id)
-        Waiter(
+        waiter = Waiter(
             self,
             "Waiter",
             WaiterProps(
-                handler="nodes_ready",
-                resource_type="Custom::HyperPodNodesReady",
-                properties={
-                    "ClusterArn": props.cluster_arn,
-                    "FailureGraceSeconds": _FAILURE_GRACE_S,
-                    "Groups": [
-                        {"Name": name, "InstanceTypes": list(group.instance_types), "Count": group.count}
-                        for name, group in named_groups(props.hyperpod).items()
-                    ],
-                },
+                handler="nodes_ready.handler",
                 statements=[
                     iam.PolicyStatement(
                         actions=[
@@ -58,4 +49,17 @@ class NodesReady(Construct):
                 ],
                 timeout_s=_TIMEOUT_S,
             ),
+        )
+        waiter.wait(
+            waiter,
+            "Resource",
+            resource_type="Custom::HyperPodNodesReady",
+            properties={
+                "ClusterArn": props.cluster_arn,
+                "FailureGraceSeconds": _FAILURE_GRACE_S,
+                "Groups": [
+                    {"Name": name, "InstanceTypes": list(group.instance_types), "Count": group.count}
+                    for name, group in named_groups(props.hyperpod).items()
+                ],
+            },
         )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import aws_cdk as cdk
 from aws_cdk import Stack
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -23,15 +22,15 @@ from dpd_constructs.endpoint_policy import endpoint_statements
 from dpd_constructs.instance_groups import SYSTEM_GROUP
 from dpd_constructs.irsa import IrsaRole, IrsaRoleProps
 from dpd_constructs.keys import through_s3
+from dpd_constructs.kubernetes_waits import CRD_NAME, KubernetesWaits
 from dpd_constructs.reasons import wildcard
 
 OPERATOR_ADDON: Final = "amazon-sagemaker-hyperpod-inference"
-CRD_NAME: Final = "inferenceendpointconfigs.inference.sagemaker.aws.amazon.com"
 # Service accounts that the add-on makes for what it bundles (developer guide, page
 # sagemaker-hyperpod-model-deployment-setup).
 _ALB_SERVICE_ACCOUNT: Final = "aws-load-balancer-controller"
 _KEDA_SERVICE_ACCOUNT: Final = "keda-operator"
-_CRD_WAIT_MINUTES: Final = 5
+_CRD_VERSION: Final = "v1"
 # What the managed policy covers: it lets the operator pass only roles with this prefix, and write
 # only to buckets with that one.
 _ROLE_PREFIX: Final = "SageMakerHyperPodInference"
@@ -48,6 +47,7 @@ class InferenceOperatorProps:
     oidc_provider: iam.IOpenIdConnectProvider
     hyperpod_cluster_arn: str
     tls_bucket: s3.IBucket
+    waits: KubernetesWaits
 
 
 def operator_role_name(environment: Environment) -> str:
@@ -59,7 +59,7 @@ def operator_role_name(environment: Environment) -> str:
 class InferenceOperator(Construct):
     """Install the operator and wait until its CRD knows disaggregated serving.
 
-    Attributes: ``addon``; ``crd_ready``, a token that exists once the CRD has `pdSpec`.
+    Attributes: ``addon``; ``version``; ``crd_ready``, a token that exists once the CRD has `pdSpec`.
     """
 
     def __init__(self, scope: Construct, construct_id: str, props: InferenceOperatorProps) -> None:
@@ -68,30 +68,31 @@ class InferenceOperator(Construct):
         self._namespace = props.facts.addons[OPERATOR_ADDON].namespace
         execution_role = self._execution_role()
         operator = props.environment.operator
+        self.version: str = operator.addon_version or props.facts.addons[OPERATOR_ADDON].default_version
         configuration = merge(Merged(self._configuration(execution_role)), operator.configuration, {}).data
         self.addon: eks.CfnAddon = eks.CfnAddon(
             self,
             "Addon",
             addon_name=OPERATOR_ADDON,
-            addon_version=operator.addon_version or props.facts.addons[OPERATOR_ADDON].default_version,
+            addon_version=self.version,
             cluster_name=props.cluster.cluster_name,
             resolve_conflicts="OVERWRITE",
             configuration_values=Stack.of(self).to_json_string(configuration),
         )
-        crd = eks.KubernetesObjectValue(
+        crd = props.waits.wait(
             self,
             "Crd",
-            cluster=props.cluster,  # pyright: ignore[reportArgumentType] - jsii types
-            object_type="crd",
-            object_name=CRD_NAME,
-            json_path=(
-                '.spec.versions[?(@.name=="v1")].schema.openAPIV3Schema'
-                ".properties.spec.properties.pdSpec.type"
-            ),
-            timeout=cdk.Duration.minutes(_CRD_WAIT_MINUTES),
+            check="definition",
+            resource_type="Custom::InferenceDefinitionReady",
+            properties={
+                "Definition": CRD_NAME,
+                "Version": _CRD_VERSION,
+                # Read by nobody: another version is waited for again.
+                "AddonVersion": self.version,
+            },
         )
         crd.node.add_dependency(self.addon)
-        self.crd_ready: str = crd.value
+        self.crd_ready: str = crd.ref
 
     def _configuration(self, execution_role: iam.Role) -> dict[str, Any]:
         """Return our values; region, cluster name and VPC are the add-on's own business."""

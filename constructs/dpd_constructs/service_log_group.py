@@ -10,6 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import custom_resources as cr
 from constructs import Construct
 
+from dpd_constructs.call_log import call_log
 from dpd_constructs.reasons import wildcard
 
 _SHORT_DAYS: Final = 30
@@ -28,7 +29,10 @@ class ServiceLogGroup(Construct):
         self, scope: Construct, construct_id: str, *, name: str, key: kms.IKey | None, protected: bool
     ) -> None:
         super().__init__(scope, construct_id)
-        self._name = name
+        stack = Stack.of(self)
+        self._arn = f"arn:{stack.partition}:logs:{stack.region}:{stack.account}:log-group:{name}"
+        self._id = cr.PhysicalResourceId.of(name)
+        self._log = call_log(self)
         group = {"logGroupName": name}
         days = _PROTECTED_DAYS if protected else _SHORT_DAYS
         make = self._call("createLogGroup", group, ignore="ResourceAlreadyExistsException")
@@ -46,7 +50,7 @@ class ServiceLogGroup(Construct):
             service="CloudWatchLogs",
             action=action,
             parameters=parameters,
-            physical_resource_id=cr.PhysicalResourceId.of(self._name),
+            physical_resource_id=self._id,
             ignore_error_codes_matching=ignore,
         )
 
@@ -58,13 +62,11 @@ class ServiceLogGroup(Construct):
         *,
         on_delete: cr.AwsSdkCall | None = None,
     ) -> cr.AwsCustomResource:
-        stack = Stack.of(self)
-        arn = f"arn:{stack.partition}:logs:{stack.region}:{stack.account}:log-group:{self._name}"
         rights = wildcard(
             "ServiceLogGroup",
             "CloudWatch Logs compares some actions with the group's ARN and others with `:*` behind it.",
             actions=actions,
-            resources=[arn, f"{arn}:*"],
+            resources=[self._arn, f"{self._arn}:*"],
         )
         return cr.AwsCustomResource(
             self,
@@ -74,5 +76,6 @@ class ServiceLogGroup(Construct):
             on_update=call,
             on_delete=on_delete,
             install_latest_aws_sdk=False,
+            log_group=self._log,
             policy=cr.AwsCustomResourcePolicy.from_statements([rights]),
         )

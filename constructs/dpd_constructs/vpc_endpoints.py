@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from dpd.facts import Facts
-from dpd.network_facts import EndpointFact
+from dpd.network_facts import EndpointPolicy
 from dpd.spec.endpoints import interface_services
 from dpd.spec.environment import Environment
 
@@ -48,7 +48,7 @@ class VpcEndpoints(Construct):
         for cidr in props.cidrs:
             group.add_ingress_rule(ec2.Peer.ipv4(cidr), ec2.Port.tcp(443), f"TLS from {cidr}")
         services = interface_services(props.environment, props.facts, file_systems=props.file_systems)
-        for service, fact in services.items():
+        for service, policy in services.items():
             ec2.CfnVPCEndpoint(
                 self,
                 service,
@@ -58,19 +58,19 @@ class VpcEndpoints(Construct):
                 subnet_ids=[subnet.subnet_id for subnet in props.subnets],
                 security_group_ids=[group.security_group_id],
                 private_dns_enabled=True,
-                policy_document=_policy(fact, stack),
+                policy_document=_policy(policy, stack),
             )
 
 
-def _policy(fact: EndpointFact | None, stack: cdk.Stack) -> iam.PolicyDocument | None:
+def _policy(policy: EndpointPolicy, stack: cdk.Stack) -> iam.PolicyDocument | None:
     """Return the policy of an interface endpoint; None is AWS's default, which lets everybody through."""
-    if fact is None or fact.policy == "open":
+    if policy == "open":
         return None
     own = {"aws:PrincipalAccount": stack.account}
-    if fact.policy == "caller_and_owner":
+    if policy == "caller_and_owner":
         own["aws:ResourceAccount"] = stack.account
     statements = [_allow(["*"], ["*"], own)]
-    if fact.policy == "web_identity":
+    if policy == "web_identity":
         # The caller has no account before it has the role, so the role's account is what can be held.
         actions = ["sts:AssumeRoleWithWebIdentity"]
         statements.append(_allow(actions, ["*"], {"aws:ResourceAccount": stack.account}))

@@ -36,27 +36,25 @@ class InsideVpc:
 
 @dataclass(frozen=True)
 class WaiterProps:
-    """Say what is waited for.
+    """Say who waits, with which rights, and how long.
 
-    ``handler`` names the folder under handlers/ whose ``handler.py`` has ``on_event`` and
-    ``is_complete``; the handler gets ``properties`` with ``TimeoutSeconds`` added, and must raise
-    when that has passed. ``timeout_s`` is 3300 at most.
+    ``handler`` is a module below handlers/, such as nodes_ready.handler, that has ``on_event`` and
+    ``is_complete`` and must raise when its ``TimeoutSeconds`` have passed. ``statements`` are for checking,
+    ``starting`` for what ``on_event`` starts. ``timeout_s`` is 3300 at most.
     """
 
     handler: str
-    resource_type: str
-    properties: Mapping[str, object]
     statements: Sequence[iam.PolicyStatement]
     timeout_s: int
+    starting: Sequence[iam.PolicyStatement] = ()
     query_interval_s: int = 30
     inside: InsideVpc | None = None
 
 
 class Waiter(Construct):
-    """Poll a condition with the provider framework; other resources depend on this construct.
+    """Poll conditions with the provider framework.
 
-    Attributes: ``checker``, the role of the handler that checks the condition; ``resource``, what
-    waits, for a dependency that shall not hold up the functions.
+    Attributes: ``checker``, the role of the handler that checks a condition.
     """
 
     def __init__(self, scope: Construct, construct_id: str, props: WaiterProps) -> None:
@@ -71,7 +69,7 @@ class Waiter(Construct):
         self.checker: iam.Role = self._role("IsComplete", props.statements)
         if props.inside:
             self.checker.add_to_policy(_interfaces())
-        provider = cr.Provider(
+        self._provider = cr.Provider(
             self,
             "Provider",
             on_event_handler=self._starter(),  # pyright: ignore[reportArgumentType] - jsii types
@@ -80,17 +78,24 @@ class Waiter(Construct):
             total_timeout=cdk.Duration.seconds(props.timeout_s + _REASON_S),
             log_group=self._log_group,
         )
-        self.resource: cdk.CustomResource = cdk.CustomResource(
-            self,
-            "Resource",
-            resource_type=props.resource_type,
-            service_token=provider.service_token,
-            properties={**props.properties, "TimeoutSeconds": props.timeout_s},
+
+    def wait(
+        self, scope: Construct, construct_id: str, *, resource_type: str, properties: Mapping[str, object]
+    ) -> cdk.CustomResource:
+        """Make what waits for one condition; a change of ``properties`` waits again.
+
+        What depends on the resource, and not on this construct, holds up no function.
+        """
+        return cdk.CustomResource(
+            scope,
+            construct_id,
+            resource_type=resource_type,
+            service_token=self._provider.service_token,
+            properties={**properties, "TimeoutSeconds": self._props.timeout_s},
         )
 
     def _starter(self) -> lambda_.Function:
-        role = self._role("OnEvent", self._props.statements)
-        return self._function("OnEvent", "handler.on_event", role)
+        return self._function("OnEvent", "on_event", self._role("OnEvent", self._props.starting))
 
     def _poller(self, inside: InsideVpc | None) -> lambda_.Function:
         placed: dict[str, Any] = {}
@@ -98,7 +103,7 @@ class Waiter(Construct):
             placed["vpc"] = inside.vpc
             placed["vpc_subnets"] = ec2.SubnetSelection(subnets=inside.subnets)
             placed["security_groups"] = [inside.security_group]
-        return self._function("IsComplete", "handler.is_complete", self.checker, **placed)
+        return self._function("IsComplete", "is_complete", self.checker, **placed)
 
     def _role(self, construct_id: str, statements: Sequence[iam.PolicyStatement]) -> iam.Role:
         # The role that CDK would make may write to every log group of the account.
@@ -112,13 +117,19 @@ class Waiter(Construct):
             role.add_to_policy(statement)
         return role
 
-    def _function(self, construct_id: str, handler: str, role: iam.Role, **options: Any) -> lambda_.Function:
+    def _function(self, construct_id: str, entry: str, role: iam.Role, **options: Any) -> lambda_.Function:
+        folder = self._props.handler.partition(".")[0]
         return lambda_.Function(
             self,
             construct_id,
             role=role,  # pyright: ignore[reportArgumentType] - jsii types
-            code=lambda_.Code.from_asset(str(_HANDLERS / self._props.handler), exclude=["__pycache__"]),
-            handler=handler,
+            # The folder and not what is in it, so that its modules can import each other.
+            code=lambda_.Code.from_asset(
+                str(_HANDLERS),
+                exclude=["*", f"!/{folder}/", f"!/{folder}/*.py"],
+                ignore_mode=cdk.IgnoreMode.GIT,
+            ),
+            handler=f"{self._props.handler}.{entry}",
             runtime=lambda_.Runtime.PYTHON_3_14,
             timeout=cdk.Duration.minutes(1),
             log_group=self._log_group,

@@ -47,7 +47,7 @@ def test_iam_refuses_a_policy_that_is_wrong(lab: Any, roles: dict[str, str]) -> 
         ("EksClusterRole", "eks.amazonaws.com"),
         ("BaseChartBuildRole", "codebuild.amazonaws.com"),
         ("NodesReadyWaiterIsCompleteRole", "lambda.amazonaws.com"),
-        ("DevicesReadyWaiterIsCompleteRole", "lambda.amazonaws.com"),
+        ("KubernetesWaitsWaiterIsCompleteRole", "lambda.amazonaws.com"),
     ],
 )
 def test_services_assume_their_own_roles_alone(

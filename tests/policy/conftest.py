@@ -51,7 +51,7 @@ def full_app(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Any:
     data |= {
         "name": FULL,
         "network": {**data["network"], "closed": True, "placement_group": "create"},
-        "budget": {"monthly_usd": 1000, "sns_topic_arn": TOPIC},
+        "budget": {"monthly_usd": 1000, "emails": ["ml@example.com"], "sns_topic_arn": TOPIC},
         "schedule": {"down": "cron(0 20 ? * MON-FRI *)", "up": "cron(0 7 ? * MON-FRI *)"},
         "endpoint": {
             "certificate_arn": CERTIFICATE,
@@ -92,18 +92,33 @@ def build(
     tmp_path_factory: pytest.TempPathFactory,
     changed_environment: Callable[..., Environment],
 ) -> Callable[..., Built]:
-    """Return ``build("dev", {path: value}, models=[...])``: templates by the part of the stack's name."""
+    """Return ``build("dev", {path: value}, models=[...])``: templates by the part of the stack's name.
+
+    ``image`` is what every model is served with.
+    """
     # CDK starts Node.js when it is imported, so the right one is chosen first.
     from dpd.nodejs import use_bundled_node
 
     use_bundled_node()
     from stacks.environment import build_environment, new_app
 
-    def run(name: str, changes: Changes | None = None, models: Sequence[str] | None = None) -> Built:
+    def run(
+        name: str,
+        changes: Changes | None = None,
+        models: Sequence[str] | None = None,
+        image: str | None = None,
+    ) -> Built:
         environment = changed_environment(name, changes or {})
         names = environment.models if models is None else models
         effective = [catalog.effective(name, model)[0].value for model in names]
-        deployments = [build_deployment(environment, model, facts) for model in effective if model]
+        serving = [
+            model.model_copy(update={"serving": model.serving.model_copy(update={"image": image})})
+            if image
+            else model
+            for model in effective
+            if model
+        ]
+        deployments = [build_deployment(environment, model, facts) for model in serving]
         app = new_app(tmp_path_factory.mktemp("cdk.out"), builtin_cloud_formation_validation=False)
         build_environment(app, environment, deployments, facts)
         prefix = f"dpd-{name}-"

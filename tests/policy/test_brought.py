@@ -102,6 +102,12 @@ def test_people_and_build_get_access_entries(brought: dict[str, Template]) -> No
     assert "arn:aws:iam::111122223333:role/operators" in [entry["PrincipalArn"] for entry in entries]
 
 
+def test_removal_of_the_chart_fails_aloud_in_a_cluster_that_stays(brought: dict[str, Template]) -> None:
+    (project,) = of_type(brought["hyperpod"], "AWS::CodeBuild::Project")
+    variables = {item["Name"]: item["Value"] for item in project["Environment"]["EnvironmentVariables"]}
+    assert variables["CLUSTER_IS_OURS"] == "false"
+
+
 def test_add_ons_that_are_there_are_not_installed_again(brought: dict[str, Template]) -> None:
     names = {
         item["AddonName"] for template in brought.values() for item in of_type(template, "AWS::EKS::Addon")

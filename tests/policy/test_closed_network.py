@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from dpd.facts import Facts
 REGISTRY = "111122223333.dkr.ecr.us-west-2.amazonaws.com"
 DIGEST = f"sha256:{'ab' * 32}"
 CHART_SHA256 = "cd" * 32
+CERTIFICATE = "arn:aws:acm:us-west-2:111122223333:certificate/0123abcd-0000-0000-0000-000000000000"
 Template = dict[str, Any]
 
 
@@ -91,7 +93,7 @@ def test_closed_still_offers_its_load_balancers_two_zones(closed: dict[str, Temp
 def test_closed_has_an_endpoint_for_each_service(closed: dict[str, Template], facts: Facts) -> None:
     made = list(of_type(closed["network"], "AWS::EC2::VPCEndpoint"))
     services = {item["ServiceName"].removeprefix("com.amazonaws.us-west-2.") for item in made}
-    wanted = {name for name, row in facts.endpoints.items() if row.when in {"always", "prometheus"}}
+    wanted = {name for name, row in facts.endpoints.items() if row.when != "fsx"}
     assert services == {"s3", "bedrock-runtime", *wanted} - {"sagemaker.runtime"}
     for item in made:
         if item["ServiceName"].endswith(".s3"):
@@ -99,6 +101,15 @@ def test_closed_has_an_endpoint_for_each_service(closed: dict[str, Template], fa
             continue
         assert (item["VpcEndpointType"], item["PrivateDnsEnabled"]) == ("Interface", True)
         assert len(item["SubnetIds"]) == 2
+
+
+def test_certificates_need_their_endpoint_once_a_model_is_served(build: Callable[..., Any]) -> None:
+    with_own = {"network.closed": True, "endpoint.certificate_arn": CERTIFICATE}
+    served = [build("dev", {"network.closed": True}), build("dev", with_own)]
+    nothing = build("dev", {"network.closed": True, "models": []}, models=[])
+
+    assert all(endpoint(stacks["network"], "acm") for stacks in served)
+    assert not [item for item in of_type(nothing["network"], "AWS::EC2::VPCEndpoint") if "acm" in str(item)]
 
 
 def test_endpoints_open_for_tls_from_both_ranges_alone(closed: dict[str, Template]) -> None:
@@ -121,6 +132,7 @@ def test_endpoints_open_for_tls_from_both_ranges_alone(closed: dict[str, Templat
     [
         ("ecr.dkr", {"aws:PrincipalAccount": OWN}),
         ("logs", {"aws:PrincipalAccount": OWN, "aws:ResourceAccount": OWN}),
+        ("bedrock-runtime", {"aws:PrincipalAccount": OWN}),
     ],
 )
 def test_endpoints_serve_this_account(
@@ -143,7 +155,7 @@ def test_only_documented_callers_are_left_open(closed: dict[str, Template], fact
         if "PolicyDocument" not in item
     }
     opened = {name for name, row in facts.endpoints.items() if row.policy == "open"}
-    assert without == opened | {"bedrock-runtime"}
+    assert without == opened
     assert all(not facts.endpoints[name].confirmed and facts.endpoints[name].note for name in opened)
 
 

@@ -82,7 +82,7 @@ def test_control_plane_and_nodes_share_the_node_group(
 def test_addons_are_pinned(environment: Environment, facts: Facts, stacks: dict[str, Template]) -> None:
     rows = [row["Properties"] for row in of_type(stacks["cluster"], "AWS::EKS::Addon")]
     addons = {row["AddonName"]: row for row in rows}
-    assert set(addons) == set(BASE_ADDONS)
+    assert set(addons) == set(BASE_ADDONS) == {"vpc-cni", "kube-proxy", "eks-pod-identity-agent"}
     for name, properties in addons.items():
         expected = environment.addons.get(name, facts.addons[name].default_version)
         assert properties["AddonVersion"] == expected, name

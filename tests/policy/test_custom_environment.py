@@ -123,6 +123,13 @@ def test_existing_lifecycle_bucket_is_used_and_not_made(templates: dict[str, Tem
     assert not of_type(templates["hyperpod"], "AWS::S3::Bucket")
 
 
+def test_nothing_is_deleted_from_an_existing_lifecycle_bucket(templates: dict[str, Template]) -> None:
+    (upload,) = of_type(templates["hyperpod"], "Custom::AWS")
+
+    assert "Delete" not in upload
+    assert "s3:DeleteObject" not in json.dumps(templates["hyperpod"])
+
+
 def test_existing_certificate_bucket_is_used_and_not_made(templates: dict[str, Template]) -> None:
     configuration = json.loads(joined(operator_addon(templates)["ConfigurationValues"]))
 
@@ -188,7 +195,7 @@ def test_waiter_refuses_a_time_that_cloudformation_does_not_give(tmp_path: Path)
     from dpd_constructs.waiter import Waiter, WaiterProps
 
     stack = cdk.Stack(cdk.App(outdir=str(tmp_path)), "Stack")
-    props = WaiterProps("nodes_ready", "Custom::Wait", {}, [], timeout_s=3301)
+    props = WaiterProps("nodes_ready.handler", [], timeout_s=3301)
 
     with pytest.raises(ValueError, match=r"^Stack/Wait: timeout_s is 3301; .* so 3300 is the most"):
         Waiter(stack, "Wait", props)

@@ -108,7 +108,7 @@ def test_choices_of_the_environment_file_reach_the_templates(catalog: Catalog, t
     assert access["EndpointPublicAccess"] is True
     assert access["EndpointPrivateAccess"] is True
     assert access["PublicAccessCidrs"] == ["203.0.113.0/24"]
-    versions = {row["AddonName"]: row["AddonVersion"] for row in properties("cluster", "AWS::EKS::Addon")}
+    versions = {row["AddonName"]: row["AddonVersion"] for row in properties("operator", "AWS::EKS::Addon")}
     assert versions["coredns"] == "v1.13.0-eksbuild.1"
     variables = properties("hyperpod", "Custom::HyperPodBaseChart")[0]["Variables"]
     assert (variables["COMMIT"], variables["ARCHIVE_SHA256"]) == ("a" * 40, "b" * 64)

@@ -132,8 +132,17 @@ def test_uploaded_script_is_the_one_in_the_repository(template: Template) -> Non
     assert f"s3://{call['Bucket']}/{call['Key']}" == f"{source}on_create.sh"
 
 
-def test_no_script_is_ever_deleted(template: Template) -> None:
-    assert "Delete" not in the(template, "Custom::AWS")["Properties"]
+def test_a_new_script_leaves_the_old_one_until_the_update_has_succeeded(
+    template: Template, environment: Environment
+) -> None:
+    """A new physical id makes CloudFormation remove the old upload, and no other, as it cleans up."""
+    resource = the(template, "Custom::AWS")["Properties"]
+    if environment.protected:
+        assert "Delete" not in resource
+        return
+
+    assert '"responsePath":"VersionId"' in joined(resource["Update"])
+    assert '"VersionId":"PHYSICAL:RESOURCEID:"' in joined(resource["Delete"])
 
 
 @pytest.mark.parametrize("kind", ["Custom::HyperPodBaseChart", "Custom::AWS"], ids=["P-14", "P-08"])
@@ -220,5 +229,35 @@ def test_only_reading_and_unscopable_actions_touch_every_resource(template: Temp
 
 def test_protected_environments_keep_their_scripts(template: Template, environment: Environment) -> None:
     policy = the(template, "AWS::S3::Bucket")["DeletionPolicy"]
+    removal = the(template, "Custom::AWS")["Properties"].get("Delete")
 
     assert policy == ("Retain" if environment.protected else "Delete")
+    assert (removal is None) is environment.protected
+
+
+def test_our_script_does_not_keep_its_bucket_from_going(template: Template, environment: Environment) -> None:
+    if environment.protected:
+        assert "s3:DeleteObject" not in json.dumps(template)
+        return
+    resource = the(template, "Custom::AWS")["Properties"]
+    put, remove = (json.loads(joined(resource[event])) for event in ("Create", "Delete"))
+
+    # In a versioned bucket only a version can really be deleted.
+    assert put["physicalResourceId"] == {"responsePath": "VersionId"}
+    assert remove["action"] == "deleteObject"
+    assert remove["parameters"] == {
+        "Bucket": put["parameters"]["Bucket"],
+        "Key": put["parameters"]["Key"],
+        "VersionId": "PHYSICAL:RESOURCEID:",
+    }
+    assert '"s3:DeleteObjectVersion"' in json.dumps(of_type(template, "AWS::IAM::Policy"))
+
+
+def test_failed_upload_can_be_rolled_back(template: Template, environment: Environment) -> None:
+    """CDK's function names a failed upload after its log stream, which S3 refuses as a version."""
+    if environment.protected:
+        assert "Delete" not in the(template, "Custom::AWS")["Properties"]
+        return
+    removal = json.loads(joined(the(template, "Custom::AWS")["Properties"]["Delete"]))
+
+    assert removal["ignoreErrorCodesMatching"] == "InvalidArgument"

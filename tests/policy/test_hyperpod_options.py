@@ -121,6 +121,12 @@ def test_a_system_group_elsewhere_has_a_subnet_there_and_the_gpus_stay(build: Bu
     assert not [name for name in ("prefill", "decode") if "OverrideVpcConfig" in group(built, name)]
 
 
+def test_gpu_groups_may_repeat_the_one_zone(build: Build) -> None:
+    both = {f"hyperpod.groups.{role}.zone_id": "usw2-az1" for role in ("prefill", "decode")}
+
+    assert build("dev", both) == build("dev")
+
+
 def test_the_other_subnet_reaches_out_as_the_gpu_subnet_does(build: Build) -> None:
     resources = build("dev", ELSEWHERE)["network"]
     routes = {

@@ -14,7 +14,13 @@ from dpd.spec.environment import Environment
 Template = dict[str, Any]
 
 OPERATOR = "amazon-sagemaker-hyperpod-inference"
-DEPENDENCIES = ("cert-manager", "aws-mountpoint-s3-csi-driver", "aws-fsx-csi-driver", "metrics-server")
+DEPENDENCIES = (
+    "coredns",
+    "cert-manager",
+    "aws-mountpoint-s3-csi-driver",
+    "aws-fsx-csi-driver",
+    "metrics-server",
+)
 NAMESPACE = "hyperpod-inference-system"
 
 
@@ -91,6 +97,15 @@ def roles(template: Template) -> dict[str, str]:
 
 def test_the_stack_installs_the_operator_and_what_it_needs(template: Template) -> None:
     assert set(addons(template)) == {OPERATOR, *DEPENDENCIES}
+
+
+def test_name_service_comes_after_the_nodes_that_it_runs_on(
+    environment: Environment, environment_app: Any, template: Template
+) -> None:
+    artifact = environment_app.synth().get_stack_by_name(f"dpd-{environment.name}-operator")
+
+    assert "coredns" in addons(template)
+    assert f"dpd-{environment.name}-hyperpod" in {item.id for item in artifact.dependencies}
 
 
 @pytest.mark.parametrize("name", [OPERATOR, *DEPENDENCIES], ids=lambda name: f"P-18-{name}")
@@ -189,35 +204,36 @@ def test_operator_comes_after_all_it_depends_on(template: Template) -> None:
     assert {addons(template)[name][0] for name in DEPENDENCIES} <= set(before)
 
 
-def object_value(template: Template, name: str) -> tuple[str, Template]:
-    ((logical_id, item),) = (
-        (key, value)
-        for key, value in of_type(template, "Custom::AWSCDK-EKS-KubernetesObjectValue").items()
-        if value["Properties"]["ObjectName"] == name
-    )
+def wait(template: Template, kind: str) -> tuple[str, Template]:
+    ((logical_id, item),) = of_type(template, kind).items()
     return logical_id, item
 
 
-def test_operator_waits_for_the_webhook_of_cert_manager(template: Template) -> None:
-    logical_id, webhook = object_value(template, "cert-manager-webhook")
+def test_operator_waits_for_an_answer_of_cert_managers_webhook(template: Template) -> None:
+    logical_id, webhook = wait(template, "Custom::CertManagerWebhookAnswers")
 
-    assert webhook["DependsOn"] == [addons(template)["cert-manager"][0]]
-    assert webhook["Properties"]["ObjectNamespace"] == "cert-manager"
-    assert webhook["Properties"]["JsonPath"] == ".status.availableReplicas"
+    assert addons(template)["cert-manager"][0] in webhook["DependsOn"]
+    assert webhook["Properties"]["Check"] == "webhook"
     assert logical_id in addons(template)[OPERATOR][1]["DependsOn"]
 
 
 def test_crd_is_read_after_the_operator(template: Template) -> None:
-    _, crd = object_value(template, "inferenceendpointconfigs.inference.sagemaker.aws.amazon.com")
+    _, crd = wait(template, "Custom::InferenceDefinitionReady")
 
-    assert crd["DependsOn"] == [addons(template)[OPERATOR][0]]
-    assert crd["Properties"]["JsonPath"].endswith(".properties.spec.properties.pdSpec.type")
+    assert addons(template)[OPERATOR][0] in crd["DependsOn"]
+    assert crd["Properties"]["Check"] == "definition"
+    assert crd["Properties"]["Definition"] == "inferenceendpointconfigs.inference.sagemaker.aws.amazon.com"
 
 
-def test_waits_end_before_the_function_that_waits(template: Template) -> None:
-    waits = of_type(template, "Custom::AWSCDK-EKS-KubernetesObjectValue").values()
+@pytest.mark.parametrize(
+    ("kind", "addon"),
+    [("Custom::CertManagerWebhookAnswers", "cert-manager"), ("Custom::InferenceDefinitionReady", OPERATOR)],
+)
+def test_another_version_of_an_addon_is_waited_for_again(template: Template, kind: str, addon: str) -> None:
+    """CloudFormation runs a custom resource again only when a property of it has changed."""
+    _, waiting = wait(template, kind)
 
-    assert all(wait["Properties"]["TimeoutSeconds"] < 900 for wait in waits)
+    assert waiting["Properties"]["AddonVersion"] == addons(template)[addon][1]["Properties"]["AddonVersion"]
 
 
 def statements(template: Template, part: str) -> list[dict[str, Any]]:

@@ -67,7 +67,7 @@ def test_wrong_configuration_writes_nothing(tmp_path: Path) -> None:
 def test_an_unknown_environment_is_wrong_usage(tmp_path: Path) -> None:
     result = dpd("synth", "--env", "deb", "--out", str(tmp_path / "out"))
     assert result.returncode == 2
-    assert "unknown environment `deb`; did you mean `dev`? known: dev, prod, staging" in result.stderr
+    assert "unknown environment `deb`; did you mean `dev`? known: dev, local, prod, staging" in result.stderr
 
 
 def test_a_file_in_the_way_is_one_line(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_being_ended_leaves_no_half_bundle(tmp_path: Path) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while not list(tmp_path.glob("out/.*/manifests")):
+    while not list(tmp_path.glob("out/.*/*/manifests")):
         assert process.poll() is None
         time.sleep(0.01)
     process.terminate()

@@ -1,15 +1,20 @@
-"""The waits for devices and add-ons: what they ask, with which rights, for how long, beside what."""
+"""The waits of the operator stack: what they ask, with which rights, for how long, beside what."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 Template = dict[str, Any]
 Stacks = dict[str, dict[str, Template]]
+ASKS = ("Custom::GpuDevicesReady", "Custom::CertManagerWebhookAnswers", "Custom::InferenceDefinitionReady")
+"""What is asked of the Kubernetes API."""
 
 
 @pytest.fixture(params=["dev", "staging", "prod"])
@@ -50,25 +55,47 @@ def test_devices_are_those_of_the_instance_facts(operator: Template) -> None:
         assert group["Label"] == "hyperpod-dpd/role"
 
 
-def test_whoever_asks_for_devices_may_read_nodes_and_nothing_else(operator: Template) -> None:
-    entry = the(operator, "AWS::EKS::AccessEntry")["Properties"]
-    manifests = [
-        manifest
-        for item in of_type(operator, "Custom::AWSCDK-EKS-KubernetesResource").values()
-        for manifest in json.loads(item["Properties"]["Manifest"])
+def rights(template: Template) -> dict[str, Template]:
+    (item,) = of_type(template, "Custom::AWSCDK-EKS-KubernetesResource").values()
+    return {manifest["kind"]: manifest for manifest in json.loads(item["Properties"]["Manifest"])}
+
+
+def test_whoever_asks_may_read_nodes_and_one_definition_and_nothing_else(operator: Template) -> None:
+    assert rights(operator)["ClusterRole"]["rules"] == [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]},
+        {
+            "apiGroups": ["apiextensions.k8s.io"],
+            "resources": ["customresourcedefinitions"],
+            "verbs": ["get"],
+            "resourceNames": [the(operator, "Custom::InferenceDefinitionReady")["Properties"]["Definition"]],
+        },
     ]
-    role, binding = manifests
+
+
+def test_an_issuer_may_be_tried_in_the_namespace_that_is_asked_for(operator: Template) -> None:
+    role = rights(operator)["Role"]
+
+    assert role["rules"] == [
+        {"apiGroups": ["cert-manager.io"], "resources": ["issuers"], "verbs": ["create"]}
+    ]
+    asked = the(operator, "Custom::CertManagerWebhookAnswers")["Properties"]["Namespace"]
+    assert role["metadata"]["namespace"] == rights(operator)["RoleBinding"]["metadata"]["namespace"] == asked
+
+
+@pytest.mark.parametrize("kind", ["ClusterRole", "Role"])
+def test_the_rights_are_those_of_the_askers_group_alone(operator: Template, kind: str) -> None:
+    entry = the(operator, "AWS::EKS::AccessEntry")["Properties"]
+    binding = rights(operator)[f"{kind}Binding"]
 
     assert "AccessPolicies" not in entry
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["roleRef"]["name"] == rights(operator)[kind]["metadata"]["name"]
     assert [subject["name"] for subject in binding["subjects"]] == entry["KubernetesGroups"]
 
 
 def test_aws_lets_the_asker_describe_one_cluster_and_have_interfaces(operator: Template) -> None:
     allowed = {
         action: statement["Resource"]
-        for statement in statements_of(operator, "DevicesReadyWaiterIsComplete")
+        for statement in statements_of(operator, "KubernetesWaitsWaiterIsComplete")
         for action in listed(statement["Action"])
     }
 
@@ -88,24 +115,25 @@ def test_the_asker_runs_where_the_private_endpoint_is(operator: Template) -> Non
     placed = [name for name, item in functions.items() if "VpcConfig" in item["Properties"]]
 
     assert len(placed) == 1
-    assert placed[0].startswith("DevicesReadyWaiterIsComplete")
+    assert placed[0].startswith("KubernetesWaitsWaiterIsComplete")
     config = functions[placed[0]]["Properties"]["VpcConfig"]
     assert "ControlPlaneSubnet" in str(config["SubnetIds"])
     assert "ClusterSecurityGroupId" in str(config["SecurityGroupIds"])
 
 
-def test_access_comes_before_the_question(operator: Template) -> None:
-    needs = the(operator, "Custom::GpuDevicesReady")["DependsOn"]
+@pytest.mark.parametrize("kind", ASKS)
+def test_access_comes_before_the_question(operator: Template, kind: str) -> None:
+    needs = set(the(operator, kind)["DependsOn"])
 
-    assert set(of_type(operator, "AWS::EKS::AccessEntry")) < set(needs)
-    assert any(name.startswith("DevicesReadyNodeReaders") for name in needs)
+    assert set(of_type(operator, "AWS::EKS::AccessEntry")) <= needs
+    assert set(of_type(operator, "Custom::AWSCDK-EKS-KubernetesResource")) <= needs
 
 
-def test_devices_are_counted_beside_the_addons_and_not_after_them(operator: Template) -> None:
+def test_functions_rights_and_devices_do_not_wait_for_addons(operator: Template) -> None:
     addons = set(of_type(operator, "AWS::EKS::Addon"))
 
     for name, item in operator["Resources"].items():
-        if name.startswith("DevicesReady"):
+        if name.startswith(("DevicesReady", "KubernetesWaits")):
             assert not addons & set(item.get("DependsOn", []))
 
 
@@ -121,6 +149,20 @@ def test_every_addon_of_the_stacks_must_be_active_in_the_end(
 
     assert sorted(wanted) == sorted(declared)
     assert len(wanted) == 9
+
+
+def test_another_version_of_any_addon_is_waited_for_again(
+    environment_stacks: Stacks, operator: Template, request: pytest.FixtureRequest
+) -> None:
+    properties = the(operator, "Custom::EksAddonsActive")["Properties"]
+    stacks = environment_stacks[request.node.callspec.params["operator"]]
+    pinned = {
+        item["Properties"]["AddonName"]: item["Properties"]["AddonVersion"]
+        for template in (stacks["cluster"], operator)
+        for item in of_type(template, "AWS::EKS::Addon").values()
+    }
+
+    assert dict(zip(properties["Addons"], properties["Versions"], strict=True)) == pinned
 
 
 def test_addons_are_asked_after_the_last_of_them(operator: Template) -> None:
@@ -169,7 +211,7 @@ def test_an_existing_clusters_own_addons_are_its_owners_business(build: Callable
 
 @pytest.mark.parametrize(
     ("kind", "prefix"),
-    [("Custom::GpuDevicesReady", "DevicesReady"), ("Custom::EksAddonsActive", "AddonsActive")],
+    [*((kind, "KubernetesWaits") for kind in ASKS), ("Custom::EksAddonsActive", "AddonsActive")],
 )
 def test_a_wait_can_tell_its_reason_before_the_framework_gives_up(
     operator: Template, kind: str, prefix: str
@@ -186,3 +228,41 @@ def test_a_wait_can_tell_its_reason_before_the_framework_gives_up(
     retry = json.loads(machine)["States"]["framework-isComplete-task"]["Retry"][0]
 
     assert timeout_s < retry["IntervalSeconds"] * retry["MaxAttempts"] <= 3600
+
+
+def test_what_starts_a_wait_may_do_nothing_but_write_its_log(operator: Template) -> None:
+    for part in ("KubernetesWaits", "AddonsActive"):
+        assert statements_of(operator, f"{part}WaiterOnEvent") == []
+
+
+def uploads(app: Any) -> dict[str, Path]:
+    """Return the folder that is uploaded for each handler that lies in a folder of its own."""
+    functions = [
+        item["Properties"]
+        for stack in app.synth().stacks
+        for item in of_type(stack.template, "AWS::Lambda::Function").values()
+    ]
+    return {
+        module: Path(app.outdir) / f"asset.{function['Code']['S3Key'].removesuffix('.zip')}"
+        for function in functions
+        if "." in (module := function["Handler"].rpartition(".")[0])
+    }
+
+
+def test_every_handler_can_be_loaded_from_what_is_uploaded(environment_app: Any) -> None:
+    """Handlers import their neighbours, which a test of the checkout would find elsewhere."""
+    found = uploads(environment_app)
+
+    assert {"addons_active", "base_chart", "kubernetes_waits", "nodes_ready"} == {
+        module.removesuffix(".handler") for module in found
+    }
+    for module, folder in found.items():
+        subprocess.run([sys.executable, "-c", f"import {module}"], cwd=folder, check=True)
+
+
+def test_a_handler_is_uploaded_alone(environment_app: Any) -> None:
+    folder = uploads(environment_app)["kubernetes_waits.handler"]
+
+    uploaded = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
+    parts = ("api", "definition", "devices", "handler", "webhook")
+    assert uploaded == {f"kubernetes_waits/{part}.py" for part in parts}

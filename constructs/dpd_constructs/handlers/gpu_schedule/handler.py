@@ -1,5 +1,6 @@
 """Scale the GPU groups of a HyperPod cluster to zero, or back, at the hours of a schedule.
 
+A wish comes as a message of a queue, which brings it again after a failure until it is met or given up.
 UpdateCluster takes whole specifications, so everything but the counts is handed back as
 DescribeCluster told it. What the SDK of this runtime does not know would be dropped on the way; the
 handler refuses to run then.
@@ -7,8 +8,13 @@ handler refuses to run then.
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Mapping
 from typing import Any, cast
+
+_log = logging.getLogger(__name__)
+_log.setLevel(logging.INFO)
 
 # DescribeCluster gives these in a form of their own, or under another name (API reference,
 # ClusterInstanceGroupDetails and ClusterInstanceGroupSpecification).
@@ -27,16 +33,19 @@ _OMITTED = frozenset({"ImageId", "ImageReleaseVersion"})
 
 
 def handle(event: Mapping[str, Any], _context: object, *, client: Any = None) -> dict[str, int]:
-    """Bring the groups of ``event['Counts']`` to their counts, and leave all others as they are.
+    """Bring the groups of the wish's `Counts` to their counts, and leave all others as they are.
 
-    Returns the counts that were asked for; empty where nothing had to change. Raises RuntimeError
-    where the cluster is busy, so that the call is retried, or where a field would be lost.
+    ``event`` holds one message. Returns the counts that were asked for; empty where nothing had to
+    change. Raises RuntimeError where the cluster is busy, so that the message comes again, or where a
+    field would be lost.
     """
     if client is None:
         client = _sagemaker()
-    name, counts = event["ClusterName"], {key: int(value) for key, value in event["Counts"].items()}
-    known = _specification_fields(client)
-    lost = sorted(set(event["Fields"]) - known)
+    (record,) = event["Records"]
+    wish = json.loads(record["body"])
+    name, counts = wish["ClusterName"], {key: int(value) for key, value in wish["Counts"].items()}
+    specification = client.meta.service_model.shape_for("ClusterInstanceGroupSpecification")
+    lost = [field for field in wish["Fields"] if not _knows(specification, field.split("."))]
     if lost:
         raise RuntimeError(f"the SDK of this runtime does not know {', '.join(lost)}; nothing was changed")
     cluster = client.describe_cluster(ClusterName=name)
@@ -53,9 +62,11 @@ def handle(event: Mapping[str, Any], _context: object, *, client: Any = None) ->
         return {}
     if cluster["ClusterStatus"] != "InService":
         raise RuntimeError(f"cluster {name} is {cluster['ClusterStatus']}; nothing was changed")
+    known = set(specification.members)
     client.update_cluster(
         ClusterName=name, InstanceGroups=[_specification(group, changed, known) for group in groups]
     )
+    _log.info("asked cluster %s for %s", name, changed)
     return changed
 
 
@@ -65,8 +76,18 @@ def _sagemaker() -> Any:
     return cast("Any", boto3).client("sagemaker")
 
 
-def _specification_fields(client: Any) -> set[str]:
-    return set(client.meta.service_model.shape_for("ClusterInstanceGroupSpecification").members)
+def _knows(shape: Any, path: list[str]) -> bool:
+    """Tell whether a shape of the service model has a member at ``path``, through lists, in any case.
+
+    CDK writes some names in a case of its own, such as volumeSizeInGb.
+    """
+    while shape.type_name == "list":
+        shape = shape.member
+    if not path or shape.type_name == "map":
+        return True
+    members = {name.lower(): member for name, member in getattr(shape, "members", {}).items()}
+    first, *rest = path
+    return first.lower() in members and _knows(members[first.lower()], rest)
 
 
 def _specification(group: Mapping[str, Any], changed: Mapping[str, int], known: set[str]) -> dict[str, Any]:
@@ -77,23 +98,26 @@ def _specification(group: Mapping[str, Any], changed: Mapping[str, int], known: 
     specification["InstanceCount"] = count
     if group.get("MinCount"):
         specification["MinInstanceCount"] = min(group["MinCount"], count)
-    requirements = group.get("InstanceRequirements", {})
-    types = requirements.get("DesiredInstanceTypes") or requirements.get("CurrentInstanceTypes")
+    types = _wanted(group.get("InstanceRequirements", {}), "InstanceTypes")
     if types:
         specification["InstanceRequirements"] = {"InstanceTypes": types}
     else:
         specification["InstanceType"] = group["InstanceType"]
     kubernetes = group.get("KubernetesConfig", {})
     wanted = {
-        part: value
-        for part in ("Labels", "Taints")
-        if (value := kubernetes.get(f"Desired{part}") or kubernetes.get(f"Current{part}"))
+        part: value for part in ("Labels", "Taints") if (value := _wanted(kubernetes, part)) is not None
     }
     if wanted:
         specification["KubernetesConfig"] = wanted
     if "AutoPatchConfig" in group:
         specification["AutoPatchConfig"] = _auto_patch(group["AutoPatchConfig"])
     return specification
+
+
+def _wanted(details: Mapping[str, Any], part: str) -> Any:
+    """Return what was last asked for, be it empty, and else what is there."""
+    desired = details.get(f"Desired{part}")
+    return details.get(f"Current{part}") if desired is None else desired
 
 
 def _auto_patch(details: Mapping[str, Any]) -> dict[str, Any]:
