@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from dpd.closed_model import ClosedModel
 from dpd.compatibility_reference import compatibility_document
+from dpd.router.config import RouterConfig
 from dpd.rules import Rule, rules
 from dpd.spec.backend import AnyEnvironment
 from dpd.spec.environment import Environment
@@ -19,16 +20,18 @@ from dpd.spec.model import Model
 SCHEMAS: dict[str, TypeAdapter[Any]] = {
     "environment": TypeAdapter(AnyEnvironment),
     "model": TypeAdapter(Model),
+    "router": TypeAdapter(RouterConfig),
 }
 _TABLES: dict[str, type[ClosedModel]] = {
     "config/environments/*.yaml on HyperPod": Environment,
     "config/environments/*.yaml on this machine": LocalEnvironment,
     "config/models/*.yaml": Model,
+    "The file of `python -m dpd.router --config`": RouterConfig,
 }
 
 
 def json_schema(kind: str) -> str:
-    """Return the JSON Schema of ``environment`` or ``model`` files, for editors."""
+    """Return the JSON Schema of ``environment``, ``model`` or ``router`` files, for editors."""
     schema = SCHEMAS[kind].json_schema(by_alias=True)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return json.dumps(schema, indent=2) + "\n"
@@ -88,18 +91,29 @@ def _rows(schema: dict[str, Any], definitions: dict[str, Any], prefix: str) -> l
     required: list[str] = schema.get("required", [])
     for key, value in schema.get("properties", {}).items():
         name = f"{prefix}{key}"
-        inner = _definition(value, definitions)
-        if inner is not None and "properties" in inner:
+        inner, items = _definition(value, definitions), _definition(value.get("items", {}), definitions)
+        if inner is None or not _always_there(value):
+            default = "required" if key in required else f"`{json.dumps(value.get('default'))}`"
+            rows.append(f"| `{name}` | {_type(value, definitions)} | {default} | {_meaning(value)} |\n")
+        if inner is not None:
             rows += _rows(inner, definitions, f"{name}.")
-            continue
-        default = "required" if key in required else f"`{json.dumps(value.get('default'))}`"
-        rows.append(f"| `{name}` | {_type(value, definitions)} | {default} | {_meaning(value)} |\n")
+        if items is not None:
+            rows += _rows(items, definitions, f"{name}[].")
     return rows
 
 
+def _always_there(value: dict[str, Any]) -> bool:
+    """Tell whether a section has defaults of its own, so that its keys say everything."""
+    return "$ref" in value
+
+
 def _definition(value: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any] | None:
-    reference = value.get("$ref", "")
-    return definitions[reference.rpartition("/")[2]] if reference else None
+    """Return the section that a key holds, alone or beside other forms; None where it holds none."""
+    for form in (value, *value.get("anyOf", ())):
+        found = definitions.get(form.get("$ref", "").rpartition("/")[2], {})
+        if "properties" in found:
+            return found
+    return None
 
 
 def _type(value: dict[str, Any], definitions: dict[str, Any]) -> str:
@@ -111,7 +125,7 @@ def _type(value: dict[str, Any], definitions: dict[str, Any]) -> str:
         return " or ".join(_type(item, definitions) for item in value["anyOf"] if item.get("type") != "null")
     if value.get("type") == "array":
         return f"list of {_type(value.get('items', {}), definitions)}"
-    if value.get("type") == "object":
+    if value.get("type") == "object" or "$ref" in value:
         return "map"
     if value.get("pattern") and "iB" in str(value["pattern"]):
         return "size, such as `8GiB`"

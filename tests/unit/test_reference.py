@@ -127,3 +127,9 @@ def test_every_rule_is_documented_and_linked() -> None:
     for id in rules():
         assert f"| [{id}](#" in text
         assert f"\n## {id}: " in text
+
+
+def test_the_document_descends_into_optional_sections_and_lists() -> None:
+    document = configuration_document()
+    for key in ("kubernetes.existing.cluster_name", "lmcache.notify_port", "workers.prefill[].url"):
+        assert f"| `{key}` |" in document
