@@ -12,7 +12,13 @@ import pytest
 import yaml
 
 from dpd.facts import Facts
-from dpd.reference import SCHEMAS, generated_files, json_schema, write_generated_files
+from dpd.reference import (
+    SCHEMAS,
+    configuration_document,
+    generated_files,
+    json_schema,
+    write_generated_files,
+)
 from dpd.rules import rules
 
 ROOT = Path(__file__).resolve().parents[2]
