@@ -8,6 +8,7 @@ from dpd.facts import Facts
 from dpd.local import engines, host, models
 from dpd.local.bring_up import Deployed, Say, bring_up, only_one, stop_at
 from dpd.local.home import Home
+from dpd.local.ports import is_free
 from dpd.local.process_specs import desired_processes
 from dpd.local.state import Desired, Engine, read
 from dpd.local.system import LocalSystem
@@ -33,11 +34,17 @@ def deploy(
             if not REQUIREMENTS.exists():
                 raise NoCheckout(f"engines are installed from a checkout of hyperpod-dpd, and {ROOT} is none")
             model = models.model_folder(deployment, home, REQUIREMENTS)
-        desired = desired_processes(deployment, model, home, last.ports if last else {})
+        desired = desired_processes(deployment, model, home, _kept_ports(last, LocalSystem(folder)))
         if model is not None:
             _check_host(deployment, desired, last, facts, LocalSystem(folder))
             _provide(deployment, model, home, say, allow_cuda_torch=allow_cuda_torch)
         return bring_up(folder, desired, say, lambda: warm_up(deployment, LocalSystem(folder)))
+
+
+def _kept_ports(last: Desired | None, system: LocalSystem) -> dict[str, int]:
+    """Return the ports that stay; while nothing ran, another program may have taken some."""
+    ports = last.ports if last else {}
+    return {use: port for use, port in ports.items() if system.runs or is_free(port)}
 
 
 def _check_host(

@@ -95,6 +95,8 @@ def _simulator(deployment: LocalDeployment, role: EngineRole) -> tuple[str, ...]
         *("--max-model-len", str(deployment.max_model_len)),
         *("--max-num-seqs", str(role.engine.integer("max-num-seqs"))),
         *("--kv-load-failure-policy", "recompute"),
+        # About what an engine on a CPU does, so that a drill meets hand-overs under way.
+        *("--prefill-tokens-per-s", "10000"),
     )
 
 

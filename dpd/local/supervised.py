@@ -8,14 +8,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
 
 from dpd.local import loopback
 from dpd.local.home import EnvironmentFolder
+from dpd.local.ports import is_free
 from dpd.local.processes import identify, spawn_on_leash
 from dpd.local.state import ProcessIdentity, ProcessSpec, ProcessState
 
 STOP_GRACE_S = 10.0
 """From SIGTERM to SIGKILL: longer than vLLM and the router take to end idle."""
+_ADDRESS_S = 5.0
+"""How long an address may still be held, by the process that ended before."""
 _POLL_S = 0.2
 _HEALTH_INTERVAL_S, _HEALTH_TIMEOUT_S = 2.0, 2.0
 _HANG_S = 30.0
@@ -71,9 +76,10 @@ class Supervised:
         pause_s = _FIRST_PAUSE_S
         while True:
             started = time.monotonic()
-            self._spawn()
-            await self._watch()
-            await self._end()
+            if await self._address_is_free():
+                self._spawn()
+                await self._watch()
+                await self._end()
             self._restarts += 1
             self._changed()
             if time.monotonic() - started > _STEADY_S:
@@ -81,12 +87,27 @@ class Supervised:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
+    async def _address_is_free(self) -> bool:
+        """Wait for the address; somebody else's server there would be taken for this process."""
+        port = urlsplit(self.spec.url).port or 0
+        deadline = time.monotonic() + _ADDRESS_S
+        while not is_free(port):
+            if time.monotonic() > deadline:
+                with self._log() as stream:
+                    stream.write(f"{self.spec.url} is in use by another program\n".encode())
+                return False
+            await asyncio.sleep(_POLL_S)
+        return True
+
+    def _log(self) -> IO[bytes]:
+        log = self._folder.log(self.spec.name)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return log.open("ab")
+
     def _spawn(self) -> None:
         for path, text in self.spec.files.items():
             Path(path).write_text(text, encoding="utf-8")
-        log = self._folder.log(self.spec.name)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as stream:
+        with self._log() as stream:
             self._popen = spawn_on_leash(self.spec, stream, python=sys.executable, grace_s=STOP_GRACE_S)
         self._identity = identify(self._popen.pid)
         self._changed()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from dpd.cli import main
+from dpd.local.home import find_home
+from dpd.local.state import Desired, read
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -91,3 +94,18 @@ def test_a_machine_that_cannot_run_engines_is_told_before_anything_is_made(
     assert done.exit_code == 1
     assert "[LOC101]" in done.output
     assert not (home / "engines").exists()
+
+
+def test_a_port_that_another_program_took_meanwhile_is_not_kept() -> None:
+    try:
+        assert dpd("deploy", "--engine", "simulated").exit_code == 0
+        folder = find_home().environment("local")
+        before = read(folder.desired, Desired)
+        assert dpd("destroy").exit_code == 0
+        with socket.create_server(("127.0.0.1", before.ports["decode-0"])):
+            assert dpd("deploy", "--engine", "simulated").exit_code == 0
+            after = read(folder.desired, Desired)
+        assert after.ports["decode-0"] != before.ports["decode-0"]
+        assert after.ports["router"] == before.ports["router"]
+    finally:
+        dpd("destroy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from urllib.parse import urlsplit
 
 from dpd.local.home import EnvironmentFolder
 from dpd.local.processes import command_of, find
@@ -32,3 +33,31 @@ def test_a_process_that_was_well_and_hangs_is_started_again(
             assert process.state.identity is None
 
     asyncio.run(hang())
+
+
+def test_a_server_of_somebody_else_is_not_taken_for_the_process(
+    folder: EnvironmentFolder, desired: Desired
+) -> None:
+    spec = desired.processes[0]
+
+    async def start_beside(other: asyncio.Server) -> None:
+        process = Supervised(spec, folder, lambda: None)
+        async with other, asyncio.TaskGroup() as tasks, asyncio.timeout(PATIENCE_S):
+            process.start(tasks)
+            while process.state.restarts == 0:
+                await asyncio.sleep(0.05)
+                assert not process.ready
+            await process.stop()
+
+    async def main() -> None:
+        await start_beside(await asyncio.start_server(_answer_ok, "127.0.0.1", urlsplit(spec.url).port))
+
+    asyncio.run(main())
+    assert f"{spec.url} is in use by another program" in folder.log(spec.name).read_text()
+
+
+async def _answer_ok(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    writer.close()
+    await writer.wait_closed()
