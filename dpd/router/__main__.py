@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import importlib
 import signal
 import sys
@@ -18,6 +19,8 @@ from dpd.router.logs import log_as_json
 from dpd.router.router import Router
 
 _USAGE = 2
+_GC_THRESHOLD = 20_000
+"""Objects made and not freed until the youngest are collected; Python's own is 700."""
 
 
 def main() -> int:
@@ -66,6 +69,10 @@ async def _serve(config: RouterConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with Router(config) as router:
+        # What is there now stays. Requests leave few cycles, and looking for them as often as Python does
+        # takes 4 % of the time (benchmarks/router).
+        gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD)
         await stop.wait()
         await router.drain()
 

@@ -29,13 +29,13 @@ class Tenants:
             return None
         header = authorization or ""
         token = header[len(_SCHEME) :] if header.lower().startswith(_SCHEME) else ""
-        digest = sha256(token.encode()).hexdigest()
+        digest = sha256(token.encode(errors="surrogateescape")).hexdigest()
         found = [key for key in self._config.keys if hmac.compare_digest(key.sha256, digest)]
         if not found:
             raise Failure(401, "invalid_api_key", "send a valid key: `Authorization: Bearer KEY`")
         return found[0]
 
-    def enter(self, tenant: ApiKey | None) -> Callable[[object], None]:
+    def enter(self, tenant: ApiKey | None) -> Callable[[], None]:
         """Count a request of a tenant, and return what ends it. Raises Failure (429) above the limit."""
         name = tenant.tenant if tenant else ""
         limit = (tenant and tenant.max_concurrent) or self._config.max_concurrent_per_tenant
@@ -44,7 +44,7 @@ class Tenants:
             raise Failure(429, "tenant_limit", message, retry_after_s=1)
         self._in_flight[name] += 1
 
-        def leave(_: object) -> None:
+        def leave() -> None:
             self._in_flight[name] -= 1
 
         return leave

@@ -38,9 +38,11 @@ class Breaker:
         """Return the seconds until a trial may begin; 0 where requests pass."""
         return max(0.0, self._open_until - self.clock()) if self.open else 0.0
 
-    def begin(self) -> None:
-        """Note that a request uses the worker: while open, that is the trial."""
-        self._trial = self.open
+    def begin(self) -> bool:
+        """Note that a request uses the worker, and tell whether it is a trial."""
+        trial = self.open and self.allows()
+        self._trial = self._trial or trial
+        return trial
 
     def succeed(self) -> None:
         """Close."""
@@ -48,13 +50,15 @@ class Breaker:
         self._trial = False
 
     def fail(self) -> None:
-        """Count a failure."""
+        """Count a failure. What fails during the pause began before it, and says nothing new."""
+        if self.retry_in_s() > 0:
+            return
         self._in_a_row += 1
         if self.open or self._in_a_row >= self.failures:
             self._open_until = self.clock() + self.pause_s * min(2**self._pauses, _LONGEST_PAUSE)
             self._pauses += 1
         self._trial = False
 
-    def abandon(self) -> None:
-        """Note that a request ended without a verdict, so that a trial does not block the next."""
+    def end_trial(self) -> None:
+        """Let the next request try the worker, whatever becomes of this one."""
         self._trial = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from aiohttp import web
 
@@ -30,8 +30,8 @@ class ClientAnswer:
         """Tell whether the client has got anything, so that no other worker can answer any more."""
         return self._stream is not None
 
-    async def start(self, content_type: str) -> Callable[[bytes], Awaitable[None]]:
-        """Begin a stream; return what writes a part of it, and waits while the client reads too slowly."""
+    async def start(self, content_type: str) -> None:
+        """Begin a stream."""
         self.status = 200
         headers = {**self.headers, "Content-Type": content_type, "Cache-Control": "no-cache"}
         stream = web.StreamResponse(headers=headers)
@@ -41,17 +41,22 @@ class ClientAnswer:
         except ConnectionError:
             raise ClientGone from None
         self._stream = stream
-        return stream.write
+
+    async def write(self, part: bytes) -> None:
+        """Write a part of a stream that was started; waits while the client reads too slowly."""
+        try:
+            await self._started().write(part)
+        except ConnectionError:
+            raise ClientGone from None
 
     async def end(self, last: bytes = b"") -> None:
         """End a stream that was started, with ``last`` as its last bytes."""
-        if self._stream is None:
-            return
+        stream = self._started()
         try:
-            await self._stream.write_eof(last)
+            await stream.write_eof(last)
         except ConnectionError:
             raise ClientGone from None
-        self._finish(self._stream)
+        self._finish(stream)
 
     def whole(
         self, status: int, content_type: str, body: bytes, more: Mapping[str, str] | None = None
@@ -61,23 +66,32 @@ class ClientAnswer:
         headers = {**self.headers, **(more or {}), "Content-Type": content_type}
         self._finish(web.Response(status=status, body=body, headers=headers))
 
+    def refuse(self, failure: Failure) -> None:
+        """Tell of a failure as an HTTP error: nothing was started."""
+        self.whole(failure.status, "application/json", failure.body(), failure.headers())
+
     async def fail(self, failure: Failure) -> None:
         """Tell of a failure: as an HTTP error, or as the last event of a stream that has begun.
 
-        Such a stream has no `[DONE]`: nobody can take it for a whole answer.
+        Such a stream has no `[DONE]`: nobody can take it for a whole answer. The empty line ends an event
+        that was cut off.
         """
         if self._stream is None:
-            self.whole(failure.status, "application/json", failure.body(), failure.headers())
+            self.refuse(failure)
             return
         self.status = failure.status
         try:
             async with asyncio.timeout(_LAST_WORDS_S):
-                await self.end(b"data: %b\n\n" % failure.body())
+                await self.end(b"\n\ndata: %b\n\n" % failure.body())
         except TimeoutError:
             # It stopped reading; what waits in the buffers would be kept for it for ever.
             if self._request.transport is not None:
                 self._request.transport.abort()
             raise ClientGone from None
+
+    def _started(self) -> web.StreamResponse:
+        assert self._stream is not None  # noqa: S101 - callers start first
+        return self._stream
 
     def _finish(self, response: web.StreamResponse) -> None:
         if not self.ready.done():

@@ -62,7 +62,7 @@ def _entry(value: Any) -> Any:
     return {"url": value} if isinstance(value, str) else value
 
 
-Entry = Annotated[WorkerEntry, BeforeValidator(_entry)]
+Entry = Annotated[WorkerEntry, BeforeValidator(_entry, json_schema_input_type=HttpUrl | WorkerEntry)]
 
 
 class KubernetesSource(ClosedModel):

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
 import aiohttp
+import msgspec
 
 from dpd.router.client_answer import ClientAnswer
 from dpd.router.failure import ClientGone, Failure, WorkerFailure, WorkerRefused
 from dpd.router.handover import HandOver, Rejected
+from dpd.router.interruption import Interruption
 from dpd.router.metrics import ItlCounts, Outcome
 from dpd.router.openai_request import OpenAiRequest
 from dpd.router.pool import Demand, Lease, Length
-from dpd.router.scope import Scope
 from dpd.router.services import Services
 from dpd.router.timeline import Timeline
 from dpd.router.token_count import count_tokens
@@ -34,6 +34,7 @@ _DECODE_ATTEMPTS: Final = 3
 _CLIENT_ERROR: Final = 400
 _CLOSED_REQUEST: Final = 499
 _DONE: Final = b"data: [DONE]"
+_ERROR_EVENT: Final = b'data: {"error"'
 _TAIL_BYTES: Final = 32
 
 
@@ -58,40 +59,41 @@ class Exchange:
     decoder: str = ""
     error: str = ""
     itl: ItlCounts = field(default_factory=ItlCounts)
-    _scope: Scope | None = None
-    _disturbed_by: Exception | None = None
-    _undisturbed: int = 0
+    _interruption: Interruption = field(default_factory=Interruption)
     _hand_over: HandOver | None = None
 
     async def run(self) -> None:
-        """Answer the client, then free what no decode leg fetched."""
-        limits = self.services.config.limits
-        expiry = asyncio.get_running_loop().call_later(limits.request_timeout_s, self._expire)
+        """Answer the client."""
+        timeout_s = self.services.config.limits.request_timeout_s
+        too_late = Failure(504, "request_timeout", f"not finished within {timeout_s:g} s")
+        expiry = asyncio.get_running_loop().call_later(timeout_s, self.end, too_late)
         try:
             await self._answered()
         finally:
             expiry.cancel()
             self.timeline.mark("ended")
             self._record()
-            if self._hand_over is not None:
-                await self._hand_over.settle()
+
+    async def settle(self) -> None:
+        """Free what was handed over and no decode leg fetched."""
+        if self._hand_over is not None:
+            await self._hand_over.settle()
 
     async def _answered(self) -> None:
         try:
-            with Scope() as self._scope:
+            with self._interruption:
                 await self._carry()
         except Rejected as rejected:
             answer = rejected.answer
+            self._show_route()
             self.answer.whole(answer.status, answer.content_type, answer.body)
-        except (ClientGone, ConnectionError):
+        except ClientGone:
             self._gone()
         except Failure as failure:
             await self._fail(failure)
         except Exception:
             _log.exception("internal error", extra={"request_id": self.id})
             await self._fail(Failure(500, "internal_error", f"the router failed; its log has {self.id}"))
-        finally:
-            self._scope = None
 
     async def _fail(self, failure: Failure) -> None:
         self.error = failure.code
@@ -106,29 +108,14 @@ class Exchange:
 
     def abandon(self) -> None:
         """Note that the client went away."""
-        self._interrupt(ClientGone())
+        self._interruption.interrupt(ClientGone())
 
-    def _expire(self) -> None:
-        seconds = self.services.config.limits.request_timeout_s
-        self._interrupt(Failure(504, "request_timeout", f"not finished within {seconds:g} s"))
-
-    def _interrupt(self, reason: Exception) -> None:
-        """End what the exchange does; what must not be disturbed is ended when it is over."""
-        if self._undisturbed:
-            self._disturbed_by = self._disturbed_by or reason
-        elif self._scope is not None:
-            self._scope.end(reason)
-
-    @contextmanager
-    def undisturbed(self) -> Generator[None]:
-        """Keep a leg running whose loss would leave pages taken at a decoder, or blocks at a prefiller."""
-        self._undisturbed += 1
-        try:
-            yield
-        finally:
-            self._undisturbed -= 1
-        if self._disturbed_by is not None:
-            raise self._disturbed_by
+    def end(self, failure: Failure) -> None:
+        """Tell the client of ``failure`` now; a leg that must not be disturbed runs on for nobody."""
+        if self._interruption.waits:
+            self._show_route()
+            self.answer.refuse(failure)
+        self._interruption.interrupt(failure)
 
     async def _carry(self) -> None:
         handed = await self._hand_over_if_long()
@@ -137,16 +124,14 @@ class Exchange:
             params = self.services.transport.without_kv()
         avoid: set[Worker] = set()
         for attempt in range(_DECODE_ATTEMPTS):
-            if self._disturbed_by is not None:
-                raise self._disturbed_by
-            lease = await self._decoder(handed, avoid, first=attempt == 0)
-            with lease as decoder:
+            with await self._decoder(handed, avoid) as decoder:
                 self.decoder = decoder.name
                 try:
                     await self._decode(decoder, params, handed)
                     return
                 except WorkerFailure as failure:
                     self._decode_failed(decoder, failure)
+                    self._interruption.check()
                     if self.answer.started or attempt == _DECODE_ATTEMPTS - 1:
                         raise self._as_failure(failure) from None
                     never_arrived = isinstance(failure, WorkerRefused) and handed and not handed.decoder
@@ -168,18 +153,17 @@ class Exchange:
             self.path, self.reason = FALLBACK, "exceeds_pd_buffer"
             return None
         self._hand_over = HandOver(
-            services, request, prompt, room_tokens, self._headers(), self.undisturbed, self.timeline
+            services, request, prompt, room_tokens, self._headers(), self._interruption, self.timeline
         )
-        self.path = DISAGGREGATED
+        self.path, self.reason = DISAGGREGATED, "long_prompt"
         attempt = await self._hand_over.run()
         if attempt is None:
             self.path, self.reason = FALLBACK, self._hand_over.why_not
         else:
             self.prefiller = attempt.prefiller.name
-            self.reason = "long_prompt"
         return attempt
 
-    async def _decoder(self, handed: Attempt | None, avoid: set[Worker], *, first: bool) -> Lease:
+    async def _decoder(self, handed: Attempt | None, avoid: set[Worker]) -> Lease:
         pool, transport = self.services.decode, self.services.transport
         others = any(worker not in avoid for worker in pool.usable())
         pages = 0 if transport.reserves_pages else transport.pages(self.request, self.prompt_tokens)
@@ -189,8 +173,9 @@ class Exchange:
             only=handed.decoder if handed else None,
             avoid=frozenset(avoid) if others else frozenset(),
         )
-        lease = await pool.acquire(demand, admitted=self._hand_over is not None or not first)
-        if self._hand_over is None and first:
+        admitted = self.timeline.has("admitted")
+        lease = await pool.acquire(demand, admitted=admitted)
+        if not admitted:
             self.timeline.mark("admitted")
         return lease
 
@@ -198,10 +183,11 @@ class Exchange:
         """Run the decode leg. Until a decoder that was pushed into has fetched its pages, it runs on."""
         limits = self.services.config.limits
         body = self.request.decode_body(params)
+        self.timeline.mark("decode_start")
         idle_timeout_s = limits.stream_idle_timeout_s if self.request.stream else None
         with ExitStack() as held:
             if handed is not None and self.services.transport.reserves_pages:
-                held.enter_context(self.undisturbed())
+                held.enter_context(self._interruption.undisturbed())
             async with self.services.upstream.open(
                 decoder, self.request.path, body, self._headers(), limits.request_timeout_s, idle_timeout_s
             ) as response:
@@ -213,6 +199,8 @@ class Exchange:
     async def _whole(self, response: aiohttp.ClientResponse, decoder: Worker, handed: Attempt | None) -> None:
         body = await response.read()
         self.timeline.mark("first_byte")
+        if response.status < _CLIENT_ERROR:
+            _check_json(decoder, body)
         decoder.breaker.succeed()
         if response.status < _CLIENT_ERROR:
             self._fetched(handed)
@@ -224,24 +212,29 @@ class Exchange:
     ) -> None:
         """Pass events on as they come.
 
-        The client gets nothing before the first, so that until then another decoder can take over.
+        The client gets nothing before the first, so that until then another decoder can take over. That is
+        so too where the first is an error: vLLM has sent its 200 before it fails to load a KV cache.
         """
-        chunks = response.content.iter_any()
-        chunk = await anext(chunks, b"")
+        read = response.content.readany
+        chunk = await read()
         if not chunk:
             raise WorkerFailure(decoder.name, "broken", "ended its stream before the first event")
+        if chunk.startswith(_ERROR_EVENT):
+            text = chunk[:500].decode(errors="replace")
+            raise WorkerFailure(decoder.name, "status", f"began its stream with an error: {text}")
         before_s = self.timeline.started_s + self.timeline.mark("first_byte")
         self._fetched(handed)
         held.close()
+        decoder.breaker.end_trial()
         self._show_route()
-        write = await self.answer.start("text/event-stream; charset=utf-8")
-        await write(chunk)
+        await self.answer.start("text/event-stream; charset=utf-8")
+        await self.answer.write(chunk)
         tail = chunk[-_TAIL_BYTES:]
-        async for chunk in chunks:
+        while chunk := await read():
             now_s = time.perf_counter()
             self.itl.add(now_s - before_s)
             before_s = now_s
-            await write(chunk)
+            await self.answer.write(chunk)
             tail = chunk[-_TAIL_BYTES:] if len(chunk) >= _TAIL_BYTES else (tail + chunk)[-_TAIL_BYTES:]
         if _DONE not in tail:
             raise WorkerFailure(decoder.name, "broken", "ended its stream early")
@@ -276,15 +269,9 @@ class Exchange:
         return {"X-Request-Id": self.id, **self.trace_headers}
 
     def _record(self) -> None:
-        outcome = Outcome(
-            self.path,
-            self.reason,
-            self.answer.status,
-            self.error,
-            self.prompt_tokens,
-            self.prefiller,
-            self.decoder,
-        )
+        status, tokens = self.answer.status, self.prompt_tokens
+        workers = (self.prefiller, self.decoder)
+        outcome = Outcome(self.path, self.reason, status, self.error, tokens, *workers)
         self.services.metrics.finished(outcome, self.timeline, self.itl)
         self.services.tracer.finished(self.id, outcome, self.timeline)
         moments_ms = {name: round(1000 * at_s, 1) for name, at_s in self.timeline.moments_s.items()}
@@ -294,11 +281,18 @@ class Exchange:
                 "request_id": self.id,
                 "path": self.path,
                 "reason": self.reason,
-                "status": self.answer.status,
+                "status": status,
                 **({"error": self.error} if self.error else {}),
-                "prompt_tokens": self.prompt_tokens,
+                "prompt_tokens": tokens,
                 "prefiller": self.prefiller,
                 "decoder": self.decoder,
                 "ms": moments_ms,
             },
         )
+
+
+def _check_json(decoder: Worker, body: bytes) -> None:
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except msgspec.MsgspecError as error:
+        raise WorkerFailure(decoder.name, "malformed", f"answered what is not JSON: {error}") from None

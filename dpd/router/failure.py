@@ -32,6 +32,11 @@ class Failure(Exception):
         return {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
 
 
+def draining() -> Failure:
+    """Return what clients are told once the router is on its way out."""
+    return Failure(503, "draining", "this router is going away; try again", retry_after_s=1)
+
+
 def error_body(status: int, code: str, message: str) -> bytes:
     """Return an error object as OpenAI's API and vLLM shape it."""
     kind = HTTPStatus(status).phrase.replace(" ", "") + ("" if status == HTTPStatus.OK else "Error")

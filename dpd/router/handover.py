@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from dpd.router.failure import Failure, WorkerFailure, WorkerRefused
+from dpd.router.failure import Failure, WorkerFailure
+from dpd.router.interruption import Interruption
 from dpd.router.openai_request import OpenAiRequest
 from dpd.router.pool import Demand, Lease, Length
 from dpd.router.prompt import Prompt
@@ -20,8 +19,8 @@ from dpd.router.worker import Worker
 
 _log = logging.getLogger("dpd.router.handover")
 
-_RELEASE_TRIES = 3
-_RELEASE_PAUSE_S = 0.2
+# Long enough for a network that was cut, or a server that is overrun, to come back with its pages.
+_RELEASE_PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 _CLIENT_ERROR = 400
 
 
@@ -44,15 +43,15 @@ class HandOver:
     prompt: Prompt
     tokens: int
     headers: dict[str, str]
-    undisturbed: Callable[[], AbstractContextManager[None]]
+    interruption: Interruption
     timeline: Timeline
-    why_not: str = ""
+    why_not: str = "no_prefiller"
     open: list[Attempt] = field(default_factory=list[Attempt])
 
     async def run(self) -> Attempt | None:
         """Return the attempt whose KV cache is complete; None where a decoder must prefill itself.
 
-        Raises Failure where the queue is full, and Rejected.
+        Raises Failure where there is no room and no other way, Rejected, and the reason of an interruption.
         """
         tried: set[Worker] = set()
         for number in range(self.services.config.limits.prefill_attempts):
@@ -70,7 +69,6 @@ class HandOver:
 
     async def _prefiller(self, tried: set[Worker]) -> Lease | None:
         pool = self.services.prefill
-        self.why_not = "prefill_failed" if tried else "no_prefiller"
         if not [worker for worker in pool.usable() if worker not in tried]:
             return None
         choose = self.services.strategy.choose
@@ -80,13 +78,15 @@ class HandOver:
             choose=lambda candidates: choose(self.prompt, candidates),
             avoid=frozenset(tried),
         )
+        admitted = self.timeline.has("admitted")
         try:
-            lease = await pool.acquire(demand, admitted=bool(tried))
+            lease = await pool.acquire(demand, admitted=admitted)
         except Failure as failure:
             if failure.code == "no_prefill_worker":
                 return None
             raise
-        self.timeline.mark("admitted")
+        if not admitted:
+            self.timeline.mark("admitted")
         return lease
 
     async def _reserved(self, attempt: Attempt) -> Attempt | None:
@@ -94,12 +94,16 @@ class HandOver:
         transport = self.services.transport
         if not transport.reserves_pages:
             return attempt
-        demand = Demand(Length.LONG, slots=0, pages=transport.pages(self.request, self.tokens))
+        demand = Demand(Length.PAGES, slots=0, pages=transport.pages(self.request, self.tokens))
         try:
-            attempt.reservation = await self.services.decode.acquire(demand, admitted=True)
+            reservation = await self.services.decode.acquire(demand, admitted=True)
         except Failure as failure:
-            self.why_not = "pd_buffer_full" if failure.code == "queue_timeout" else "no_decoder"
+            if failure.code != "queue_timeout":
+                raise
+            self.why_not = "pd_buffer_full"
             return None
+        attempt.held.callback(reservation.release)
+        attempt.decoder = reservation.worker
         return attempt
 
     async def _succeeds(self, attempt: Attempt) -> bool:
@@ -107,7 +111,7 @@ class HandOver:
         self.open.append(attempt)
         self.timeline.mark("prefill_start")
         try:
-            with self.undisturbed():
+            with self.interruption.undisturbed():
                 attempt.params = await self.services.transport.hand_over(
                     lambda params: self._send(prefiller, params), attempt
                 )
@@ -117,10 +121,9 @@ class HandOver:
         except WorkerFailure as failure:
             prefiller.breaker.fail()
             metrics.worker_failed(prefiller, failure.kind)
-            _log.warning(
-                "prefill failed", extra={**self.headers, "worker": prefiller.name, "why": str(failure)}
-            )
+            _log.warning("prefill failed", extra=self._failed(prefiller, failure))
             self.why_not = failure.kind if failure.kind == "no_kv" else "prefill_failed"
+            self.interruption.check()
             return False
         prefiller.breaker.succeed()
         self.services.strategy.remember(self.prompt, prefiller)
@@ -142,38 +145,41 @@ class HandOver:
     def close(self, attempt: Attempt) -> None:
         """Note that nothing of an attempt is left at any worker: a decode leg has fetched it."""
         self.open.remove(attempt)
-        if attempt.reservation is not None:
-            attempt.reservation.release()
+        attempt.held.close()
 
     async def settle(self) -> None:
         """Fetch, and throw away, what was handed over and never decoded: nothing else would free it."""
-        for attempt in tuple(self.open):
-            try:
-                if attempt.params is not None:
-                    await self._release(attempt, attempt.params)
-            finally:
-                self.close(attempt)
+        await asyncio.gather(*map(self._settle, tuple(self.open)))
+
+    async def _settle(self, attempt: Attempt) -> None:
+        try:
+            if attempt.params is not None:
+                await self.services.transport.quiet(attempt)
+                await self._release(attempt, attempt.params)
+        finally:
+            self.close(attempt)
 
     async def _release(self, attempt: Attempt, params: KvTransferParams) -> None:
-        """Run a decode leg of one token. A decoder that cannot be reached holds nothing any more."""
+        """Run a decode leg of one token. A decoder that restarted meanwhile computes it: no harm."""
         body = self.request.prefill_body(params)
-        for number in range(_RELEASE_TRIES):
-            await asyncio.sleep(number * _RELEASE_PAUSE_S)
+        timeout_s = self.services.config.limits.prefill_timeout_s
+        # What any decoder can pull is also freed by its prefiller, in time.
+        for pause_s in _RELEASE_PAUSES_S if attempt.decoder else _RELEASE_PAUSES_S[:2]:
+            await asyncio.sleep(pause_s)
             decoder = attempt.decoder or self.services.any_decoder()
-            if decoder is None or (decoder.gone and not decoder.healthy):
+            if decoder is None or decoder.gone:
                 break
             try:
-                timeout_s = self.services.config.limits.prefill_timeout_s
                 answer = await self.services.upstream.post(
                     decoder, self.request.path, body, self.headers, timeout_s
                 )
-            except WorkerRefused:
-                if attempt.decoder is not None:
-                    break
             except WorkerFailure as failure:
-                _log.warning("release failed", extra={**self.headers, "why": str(failure)})
+                _log.warning("release failed", extra=self._failed(decoder, failure))
             else:
                 outcome = "released" if answer.status < _CLIENT_ERROR else "rejected"
                 self.services.metrics.released(outcome)
                 return
         self.services.metrics.released("lost")
+
+    def _failed(self, worker: Worker, failure: WorkerFailure) -> dict[str, str]:
+        return {"request_id": self.headers["X-Request-Id"], "worker": worker.name, "why": str(failure)}

@@ -8,6 +8,7 @@ it, and in no other way.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -44,14 +45,14 @@ class LmcacheTransport:
         req_id = uuid4().hex
         isolated = self._config.isolate_requests or attempt.number > 0
         tag: dict[str, str] = {_TAG: req_id} if isolated else {}
-        with self._sink.expect(req_id, self._config.ranks) as expected:
-            attempt.params = tag
-            try:
-                await send({"disagg_spec": _spec(req_id, attempt), "ret_first_tok": True, **tag})
-                await self._all_ranks(expected, attempt)
-            except WorkerRefused:
-                attempt.params = None
-                raise
+        expected = attempt.held.enter_context(self._sink.expect(req_id, self._config.ranks))
+        attempt.params, attempt.written = tag, expected.complete
+        try:
+            await send({"disagg_spec": _spec(req_id, attempt), "ret_first_tok": True, **tag})
+            await self._all_ranks(expected, attempt)
+        except WorkerRefused:
+            attempt.params = None
+            raise
         return tag
 
     async def _all_ranks(self, expected: Expected, attempt: Attempt) -> None:
@@ -65,6 +66,16 @@ class LmcacheTransport:
                 " do pd_proxy_host and pd_proxy_port of the prefillers lead here?"
             )
             raise WorkerFailure(attempt.prefiller.name, "no_notification", detail, 504) from None
+
+    async def quiet(self, attempt: Attempt) -> None:
+        """Wait for the ranks that did not report, at most ``notify_timeout_s``.
+
+        They may be slow. A page that is fetched before it is written goes to another request, into which
+        the writing then breaks.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._config.notify_timeout_s):
+                await attempt.written.wait()
 
     def without_kv(self) -> KvTransferParams | None:
         """Return a tag that no page has."""

@@ -56,6 +56,9 @@ class NixlTransport:
         attempt.params = cast("dict[str, Any]", params)
         return attempt.params
 
+    async def quiet(self, attempt: Attempt) -> None:
+        """Return at once: decoders read, and nobody writes."""
+
     def without_kv(self) -> KvTransferParams | None:
         """Return None: a body without parameters fetches nothing."""
         return None

@@ -14,10 +14,12 @@ from dpd.router.worker import Endpoint, Role, Worker
 
 
 class Length(StrEnum):
-    """The two classes of prompts that take turns, so that no short one stands behind all long ones."""
+    """The classes of waiting prompts that take turns, so that no short one stands behind all long ones."""
 
     SHORT = "short"
     LONG = "long"
+    PAGES = "pages"
+    """Long prompts that wait for KV pages, which those that have some free: never in front of these."""
 
 
 Choose = Callable[[Sequence[Worker]], Worker]
@@ -48,18 +50,16 @@ class Lease:
     worker: Worker
     slots: int
     pages: int
+    trial: bool
 
     def release(self) -> None:
         """Give the room back."""
         self.worker.running -= self.slots
         self.worker.pages -= self.pages
         self.slots = self.pages = 0
-        self.pool.serve()
-
-    def keep_pages(self, pages: int) -> None:
-        """Give back what was reserved above ``pages``."""
-        self.worker.pages -= max(0, self.pages - pages)
-        self.pages = min(self.pages, pages)
+        if self.trial:
+            self.trial = False
+            self.worker.breaker.end_trial()
         self.pool.serve()
 
     def __enter__(self) -> Worker:
@@ -96,7 +96,7 @@ class Pool:
     _waiting: dict[Length, deque[_Waiter]] = field(
         default_factory=lambda: {length: deque[_Waiter]() for length in Length}
     )
-    _turn: Length = Length.SHORT
+    _turns: deque[Length] = field(default_factory=lambda: deque(Length))
 
     def update(self, endpoints: Iterable[Endpoint]) -> tuple[list[Worker], list[Worker]]:
         """Take over what discovery found; return the workers that came and those that left."""
@@ -154,9 +154,10 @@ class Pool:
 
     def _withdraw(self, waiter: _Waiter) -> None:
         """Leave the queue; room that was given in the same moment goes to the next."""
-        if waiter.lease.cancelled() or not waiter.lease.done():
-            self._waiting[waiter.demand.length].remove(waiter)
-        elif waiter.lease.exception() is None:
+        waiting = self._waiting[waiter.demand.length]
+        if waiter in waiting:
+            waiting.remove(waiter)
+        elif not waiter.lease.cancelled() and waiter.lease.exception() is None:
             waiter.lease.result().release()
 
     def _too_late(self) -> Failure:
@@ -175,28 +176,30 @@ class Pool:
         return min(30, 1 + sum(map(len, self._waiting.values())) // slots)
 
     def serve(self) -> None:
-        """Give room to those who wait, as far as there is any; called whenever some came free.
-
-        Without a prefiller there is nothing to wait for: a decoder does the work.
-        """
-        if self.role is Role.PREFILL and not self.usable():
-            self._refuse_all()
-        stuck: set[Length] = set()
-        while len(stuck) < len(Length):
-            length = self._turn
-            self._turn = Length.LONG if length is Length.SHORT else Length.SHORT
-            waiting = self._waiting[length]
+        """Give room to those who wait, as far as there is any; called whenever some came free."""
+        if self.role is Role.PREFILL:
+            self._refuse_hopeless()
+        stuck = 0
+        while stuck < len(self._turns):
+            waiting = self._waiting[self._turns[0]]
+            self._turns.rotate(-1)
+            while waiting and waiting[0].lease.cancelled():
+                waiting.popleft()
             lease = self._place(waiting[0].demand) if waiting else None
             if lease is None:
-                stuck.add(length)
+                stuck += 1
             else:
-                stuck.clear()
+                stuck = 0
                 waiting.popleft().lease.set_result(lease)
 
-    def _refuse_all(self) -> None:
+    def _refuse_hopeless(self) -> None:
+        """Without a prefiller left to try there is nothing to wait for: a decoder does the work."""
+        usable = set(self.usable())
         for waiting in self._waiting.values():
-            while waiting:
-                waiting.popleft().lease.set_exception(self._no_worker())
+            for waiter in [waiter for waiter in waiting if usable <= waiter.demand.avoid]:
+                waiting.remove(waiter)
+                if not waiter.lease.cancelled():
+                    waiter.lease.set_exception(self._no_worker())
 
     def _place(self, demand: Demand) -> Lease | None:
         candidates = [worker for worker in self._candidates(demand) if self._has_room(worker, demand)]
@@ -205,9 +208,8 @@ class Pool:
         worker = demand.choose(candidates)
         worker.running += demand.slots
         worker.pages += demand.pages
-        if demand.slots:
-            worker.breaker.begin()
-        return Lease(self, worker, demand.slots, demand.pages)
+        trial = demand.slots > 0 and worker.breaker.begin()
+        return Lease(self, worker, demand.slots, demand.pages, trial)
 
     def _candidates(self, demand: Demand) -> Sequence[Worker]:
         if demand.only is not None:

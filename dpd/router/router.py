@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from aiohttp import web
@@ -13,6 +13,7 @@ from aiohttp import web
 from dpd.router.breaker import Breaker
 from dpd.router.config import Lmcache, RouterConfig
 from dpd.router.discovery import build_source
+from dpd.router.failure import draining
 from dpd.router.health import HealthChecks
 from dpd.router.lmcache import LmcacheTransport
 from dpd.router.metrics import Metrics
@@ -111,20 +112,31 @@ class Router:
         _log.info("listening", extra={"host": listen.host, "port": self.port})
 
     async def drain(self) -> None:
-        """Refuse new requests, and wait for those in flight, at most ``drain_timeout_s``."""
+        """Refuse new requests, and wait for those in flight, at most ``drain_timeout_s``.
+
+        Those that are not finished then are told so, and may free within another second what they hold.
+        """
         self.server.draining = True
         running = self.server.exchanges
         _log.info("draining", extra={"in_flight": len(running)})
+        await _wait(running, self.config.limits.drain_timeout_s)
         if running:
-            _, late = await asyncio.wait(running, timeout=self.config.limits.drain_timeout_s)
-            if late:
-                _log.warning("not finished in time", extra={"in_flight": len(late)})
+            _log.warning("not finished in time", extra={"in_flight": len(running)})
+        for exchange in tuple(running.values()):
+            exchange.end(draining())
+        await _wait(running, _CLOSE_S)
 
     async def __aexit__(self, *_: object) -> None:
         for exchange in tuple(self.server.exchanges):
             exchange.cancel()
         await asyncio.gather(*self.server.exchanges, return_exceptions=True)
         await self._stack.aclose()
+
+
+async def _wait(tasks: Iterable[asyncio.Task[None]], timeout_s: float) -> None:
+    waiting = tuple(tasks)
+    if waiting:
+        await asyncio.wait(waiting, timeout=timeout_s)
 
 
 def _room(config: RouterConfig, role: Role) -> Room:

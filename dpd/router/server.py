@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final
 from uuid import uuid4
 
@@ -14,7 +16,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from dpd.router.auth import Tenants
 from dpd.router.client_answer import ClientAnswer
 from dpd.router.exchange import Exchange
-from dpd.router.failure import Failure, WorkerFailure
+from dpd.router.failure import Failure, WorkerFailure, draining
 from dpd.router.openai_request import CHAT_PATH, COMPLETIONS_PATH, parse_request
 from dpd.router.pool import Pool
 from dpd.router.services import Services
@@ -24,6 +26,8 @@ _ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _PASS_TIMEOUT_S: Final = 30.0
 _JSON: Final = "application/json"
 
+_request_id: ContextVar[str] = ContextVar("request_id")
+
 
 class Server:
     """Answer HTTP requests. ``exchanges`` are the completions that are not finished."""
@@ -31,7 +35,7 @@ class Server:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._tenants = Tenants(services.config.auth)
-        self.exchanges: set[asyncio.Task[None]] = set()
+        self.exchanges: dict[asyncio.Task[None], Exchange] = {}
         self.draining = False
 
     def application(self) -> web.Application:
@@ -53,7 +57,8 @@ class Server:
     async def _shape_errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Give every error the form of OpenAI's API, and every answer a request id."""
         sent = request.headers.get("x-request-id", "")
-        request["id"] = f"{sent}-{uuid4().hex[:8]}" if _ID.fullmatch(sent) else uuid4().hex
+        request_id = f"{sent}-{uuid4().hex[:8]}" if _ID.fullmatch(sent) else uuid4().hex
+        _request_id.set(request_id)
         try:
             response = await handler(request)
         except Failure as failure:
@@ -64,12 +69,14 @@ class Server:
         except web.HTTPRequestEntityTooLarge:
             limit = self._services.config.limits.body_bytes
             response = self._refusal(413, "body_too_large", f"the body has more than {limit} bytes")
+        except web.RequestPayloadError as error:
+            response = self._refusal(400, "unreadable_body", f"the body cannot be read: {error}")
         except web.HTTPException as error:
             response = self._refusal(
                 error.status, "no_such_route", f"{request.method} {request.path}: {error.reason}"
             )
         if not response.prepared:
-            response.headers.setdefault("x-request-id", request["id"])
+            response.headers.setdefault("x-request-id", request_id)
         return response
 
     def _refusal(self, status: int, code: str, message: str) -> web.Response:
@@ -78,26 +85,25 @@ class Server:
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         """Run one completion in a task that outlives the client, should it go away."""
-        if self.draining:
-            raise Failure(503, "draining", "this router is going away; try again", retry_after_s=1)
         tenant = self._tenants.identify(request.headers.get("Authorization"))
         parsed = parse_request(request.path, await request.read())
+        if self.draining:
+            raise draining()
         leave = self._tenants.enter(tenant)
-        config = self._services.config
+        config, request_id = self._services.config, _request_id.get()
         headers = {name.lower(): value for name, value in request.headers.items()}
         exchange = Exchange(
             self._services,
             parsed,
-            ClientAnswer(request, {"x-request-id": request["id"]}),
-            request["id"],
+            ClientAnswer(request, {"x-request-id": request_id}),
+            request_id,
             headers.get(config.routing.session_header.lower(), "") or parsed.user,
-            self._services.tracer.started(request["id"], headers),
+            self._services.tracer.started(request_id, headers),
             Timeline(),
         )
-        task = asyncio.create_task(exchange.run())
-        self.exchanges.add(task)
-        task.add_done_callback(self.exchanges.discard)
-        task.add_done_callback(leave)
+        task = asyncio.create_task(_run(exchange, leave))
+        self.exchanges[task] = exchange
+        task.add_done_callback(self.exchanges.pop)
         try:
             return await exchange.answer.ready
         except asyncio.CancelledError:
@@ -149,6 +155,14 @@ class Server:
                 "workers": [row for pool in (services.prefill, services.decode) for row in _rows(pool)],
             }
         )
+
+
+async def _run(exchange: Exchange, leave: Callable[[], None]) -> None:
+    try:
+        await exchange.run()
+    finally:
+        leave()
+    await exchange.settle()
 
 
 def _rows(pool: Pool) -> list[dict[str, object]]:

@@ -18,6 +18,10 @@ class Timeline:
         self.moments_s[moment] = elapsed_s = time.perf_counter() - self.started_s
         return elapsed_s
 
+    def has(self, moment: str) -> bool:
+        """Tell whether ``moment`` was."""
+        return moment in self.moments_s
+
     def between_s(self, begin: str, end: str) -> float | None:
         """Return the seconds from one moment to another, None unless both were."""
         if begin not in self.moments_s or end not in self.moments_s:

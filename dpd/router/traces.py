@@ -15,6 +15,8 @@ _PHASES = (
     ("decode", "decode_start", "ended"),
 )
 _NANOSECONDS = 1_000_000_000
+_EXPORT_TIMEOUT_S = 2.0
+"""With retries; at shutdown the router waits for it, after the drain and before Kubernetes loses patience."""
 
 
 class Tracer(Protocol):
@@ -62,7 +64,7 @@ class OpenTelemetry:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         self._provider = TracerProvider(resource=Resource.create({"service.name": "dpd-router"}))
-        exporter = OTLPSpanExporter(f"{endpoint}/v1/traces")
+        exporter = OTLPSpanExporter(f"{endpoint}/v1/traces", timeout=_EXPORT_TIMEOUT_S)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("dpd.router")
         self._propagator = TraceContextTextMapPropagator()

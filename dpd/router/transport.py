@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dpd.router.openai_request import OpenAiRequest
-from dpd.router.pool import Lease
 from dpd.router.upstream import Answer
 from dpd.router.worker import Worker
 
@@ -16,23 +17,21 @@ Send = Callable[[KvTransferParams], Awaitable[Answer]]
 """Send the prefill leg with these parameters; raises WorkerFailure, or Rejected for a 4xx."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Attempt:
     """Hold the ``number``-th attempt to prefill, counted from 0, and what it leaves at workers.
 
-    ``reservation`` are the pages that it may fill at one decoder. ``params`` are those of a decode leg that
-    would fetch, and so free, what was written; None: nothing was.
+    ``decoder`` is the only one that can fetch it; None: any. ``params`` are those of a decode leg that
+    would fetch, and so free, what was written; None: nothing was. ``written`` is set once every
+    rank has written. ``held`` is closed when nothing is left.
     """
 
     number: int
     prefiller: Worker
-    reservation: Lease | None = None
+    decoder: Worker | None = None
     params: KvTransferParams | None = None
-
-    @property
-    def decoder(self) -> Worker | None:
-        """Return the only decoder that can fetch it; None: any."""
-        return self.reservation.worker if self.reservation else None
+    written: asyncio.Event = field(default_factory=asyncio.Event)
+    held: ExitStack = field(default_factory=ExitStack)
 
 
 class Transport(Protocol):
@@ -50,6 +49,10 @@ class Transport(Protocol):
 
         Raises WorkerFailure. ``attempt`` learns what must be released when no decode leg follows.
         """
+        ...
+
+    async def quiet(self, attempt: Attempt) -> None:
+        """Wait until nobody writes for an attempt any more, as far as that can be known."""
         ...
 
     def without_kv(self) -> KvTransferParams | None:

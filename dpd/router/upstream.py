@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import aiohttp
 
@@ -17,7 +18,9 @@ from dpd.router.worker import Worker
 _KEEPALIVE_S = 3.0
 _READ_BUFFER_BYTES = 2**16
 _BUSY = 429
-_SERVER_ERROR = 500
+_ANSWERS = (2, 4)
+"""Hundreds. No worker redirects: where it would lead to is no client's business."""
+_UNAVAILABLE = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Upstream:
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,
+            # Answers pass through as they are, and their encoding would not.
+            skip_auto_headers=("Accept-Encoding", "User-Agent"),
             read_bufsize=_READ_BUFFER_BYTES,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -68,7 +73,7 @@ class Upstream:
     async def post(
         self, worker: Worker, path: str, body: bytes, headers: Mapping[str, str], timeout_s: float
     ) -> Answer:
-        """Return the whole answer to a leg; 5xx and 429 raise WorkerFailure."""
+        """Return the whole answer to a leg; 5xx, 3xx and 429 raise WorkerFailure."""
         async with self.open(worker, path, body, headers, timeout_s) as response:
             return Answer(response.status, response.content_type, await response.read())
 
@@ -82,7 +87,7 @@ class Upstream:
         timeout_s: float | None = None,
         idle_timeout_s: float | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Send a leg and give its response; 5xx and 429 raise WorkerFailure.
+        """Send a leg and give its response; 5xx, 3xx and 429 raise WorkerFailure.
 
         ``idle_timeout_s`` bounds each silence, ``timeout_s`` the whole.
         """
@@ -97,10 +102,11 @@ class Upstream:
                 timeout=timeout,
                 allow_redirects=False,
             ) as response:
-                if response.status >= _SERVER_ERROR or response.status == _BUSY:
+                if response.status // 100 not in _ANSWERS or response.status == _BUSY:
                     text = (await response.read())[:500].decode(errors="replace")
                     detail = f"answered {response.status}: {text}"
-                    raise WorkerFailure(worker.name, "status", detail, response.status)
+                    status = response.status if response.status in _UNAVAILABLE else HTTPStatus.BAD_GATEWAY
+                    raise WorkerFailure(worker.name, "status", detail, status)
                 yield response
 
 

@@ -65,6 +65,8 @@ class Server:
             return await handler(request)
         except ApiError as error:
             return web.json_response(error.body(), status=error.status)
+        except ConnectionError:
+            return web.Response()  # for nobody: the client has gone
         except Died as death:
             reset(request.transport)
             if death.fault.whole_worker:

@@ -37,7 +37,7 @@ def test_a_tenant_has_a_limit_of_its_own():
     with pytest.raises(Failure, match="tenant_limit"):
         tenants.enter(keys[0])
     tenants.enter(keys[1])
-    leave(None)
+    leave()
     tenants.enter(keys[0])
 
 

@@ -53,7 +53,7 @@ def test_a_trial_without_a_verdict_lets_the_next_try():
     breaker = broken(clock)
     clock.now += 1.0
     breaker.begin()
-    breaker.abandon()
+    breaker.end_trial()
     assert breaker.allows()
 
 
@@ -67,6 +67,23 @@ def test_a_failed_trial_doubles_the_pause_up_to_sixteen_times():
         breaker.begin()
         breaker.fail()
     assert pauses == [1, 2, 4, 8, 16, 16, 16]
+
+
+def test_failures_of_requests_from_before_do_not_lengthen_the_pause():
+    clock = Clock()
+    breaker = broken(clock)
+    for _ in range(20):
+        breaker.fail()
+    assert breaker.retry_in_s() == 1.0
+
+
+def test_only_the_trial_is_one():
+    clock = Clock()
+    breaker = broken(clock)
+    assert not breaker.begin()
+    clock.now += 1.0
+    assert breaker.begin()
+    assert not breaker.begin()
 
 
 def test_a_successful_trial_closes_it():

@@ -153,6 +153,66 @@ def test_who_stops_waiting_takes_no_room():
     assert asyncio.run(run()) == (0, 0)
 
 
+def test_who_stopped_waiting_is_passed_over():
+    async def run():
+        decode = pool("a")
+        first = await decode.acquire(SHORT)
+        second, third = (asyncio.create_task(decode.acquire(SHORT)) for _ in range(2))
+        await settle()
+        second.cancel()  # before it runs again, the room comes free
+        first.release()
+        await asyncio.gather(second, return_exceptions=True)
+        return (await third).worker.name, worker(decode, "a").running
+
+    assert asyncio.run(run()) == ("a:1", 1)
+
+
+def test_who_waits_for_pages_stands_in_front_of_nobody_who_has_some():
+    async def run():
+        decode = pool("a", slots=1, pages=10)
+        with await decode.acquire(SHORT):
+            pages = await decode.acquire(Demand(Length.PAGES, slots=0, pages=10))
+            more = asyncio.create_task(decode.acquire(Demand(Length.PAGES, slots=0, pages=10)))
+            await settle()
+            decoding = asyncio.create_task(decode.acquire(LONG))
+            await settle()
+        (await decoding).release()
+        assert not more.done()
+        pages.release()
+        return (await more).worker.name
+
+    assert asyncio.run(run()) == "a:1"
+
+
+def test_a_trial_without_a_verdict_ends_with_its_lease():
+    async def run():
+        prefill = pool("a", role=Role.PREFILL)
+        breaker = worker(prefill, "a").breaker = Breaker(1, 0.0)
+        breaker.fail()
+        lease = await prefill.acquire(LONG)
+        assert prefill.usable() == []
+        lease.release()
+        return prefill.usable()
+
+    assert [one.name for one in asyncio.run(run())] == ["a:1"]
+
+
+def test_who_can_only_get_what_it_avoids_stops_waiting():
+    async def run():
+        prefill = pool("a", "b", role=Role.PREFILL)
+        await prefill.acquire(LONG)
+        await prefill.acquire(LONG)
+        avoid = frozenset({worker(prefill, "a")})
+        waiting = asyncio.create_task(prefill.acquire(Demand(Length.LONG, avoid=avoid)))
+        await settle()
+        worker(prefill, "b").lose()
+        prefill.serve()
+        await waiting
+
+    with pytest.raises(Failure, match="no_prefill_worker"):
+        asyncio.run(run())
+
+
 def test_an_avoided_worker_is_not_used():
     async def run():
         prefill = pool("a", "b", role=Role.PREFILL)
