@@ -46,14 +46,16 @@ def copy_image(tool: str, source: str, target: str, credentials: Path) -> None:
 
 
 def run(command: list[str], *, what: str, env: dict[str, str], cwd: Path | None = None) -> None:
-    """Run a command and let it be quiet; raises MirrorFailed with what it wrote last."""
+    """Run a command and let it be quiet; raises MirrorFailed with its last words, stderr before stdout."""
     done = subprocess.run(
         command, env={**os.environ, **env}, cwd=cwd, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        words = " | ".join(lines[-3:]) or "it wrote nothing"
-        raise MirrorFailed(f"{what}: {command[0]} ended with {done.returncode}: {words}")
+        # skopeo writes its progress to stdout, which would push the error out.
+        words = done.stderr if done.stderr.strip() else done.stdout
+        lines = [line.strip() for line in words.splitlines() if line.strip()]
+        last = " | ".join(lines[-3:]) or "it wrote nothing"
+        raise MirrorFailed(f"{what}: {command[0]} ended with {done.returncode}: {last}")
 
 
 @contextmanager

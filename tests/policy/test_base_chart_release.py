@@ -100,15 +100,6 @@ def test_removal_within_reach_removes(build: Run, tmp_path: Path) -> None:
     assert (tmp_path / "helm.log").read_text().startswith("uninstall hyperpod-dependencies ")
 
 
-def test_upgrade_takes_fields_back_that_others_have_set(build: Run, tmp_path: Path) -> None:
-    build("tools.sh", ACTION="install", CLUSTER_IS_OURS="true")
-    assert build("release.sh", ACTION="install").returncode == 0
-
-    flags = (tmp_path / "helm.log").read_text().splitlines()[0].split()
-    # Helm 4 refuses the second without the first: `forceConflicts enabled when serverSideApply disabled`.
-    assert {"--server-side=true", "--force-conflicts"} <= set(flags)
-
-
 def test_build_gets_every_variable_that_its_scripts_read(build_variables: set[str]) -> None:
     text = "".join(path.read_text() for path in SCRIPTS.glob("*.sh"))
     read = set(re.findall(r"\$\{?([A-Z][A-Z0-9_]+)", text)) - {"SECONDS", "FETCH_HEAD"}

@@ -184,7 +184,7 @@ def test_release_upgrades_with_the_values(build: Path) -> None:
     assert (build / "values.json").read_text() == RELEASE["VALUES"]
     assert (build / "helm.log").read_text().splitlines()[0] == (
         f"upgrade --install hyperpod-dependencies chart/{FOLDER} --namespace kube-system "
-        "--values values.json --timeout 10m"
+        "--values values.json --timeout 10m --server-side=true --force-conflicts"
     )
 
 
