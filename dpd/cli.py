@@ -29,6 +29,7 @@ from dpd.cli_common import (
 from dpd.cli_local import deploy, destroy, status
 from dpd.cli_mirror import mirror
 from dpd.cli_router import router
+from dpd.cli_verify import drill, verify
 from dpd.finding import Severity, has_errors
 from dpd.project import NoCheckout
 from dpd.rules import check as check_rules
@@ -223,9 +224,11 @@ def completion(shell: str) -> None:
 
 main.add_command(deploy)
 main.add_command(destroy)
+main.add_command(drill)
 main.add_command(mirror)
 main.add_command(router)
 main.add_command(status)
+main.add_command(verify)
 
 
 def _without_traceback(function: Callable[..., Any]) -> Callable[[], None]:
@@ -233,7 +236,15 @@ def _without_traceback(function: Callable[..., Any]) -> Callable[[], None]:
 
     @wraps(function)
     def run() -> None:
-        signal.signal(signal.SIGTERM, _end)
+        ended = False
+
+        def end(_number: int, _frame: object) -> None:
+            """End as on an error, so that what is half written is removed."""
+            nonlocal ended
+            ended = True
+            sys.exit(128 + signal.SIGTERM)
+
+        signal.signal(signal.SIGTERM, end)
         try:
             function(prog_name="dpd")
         except (OSError, NoCheckout) as error:
@@ -243,19 +254,18 @@ def _without_traceback(function: Callable[..., Any]) -> Callable[[], None]:
             click.echo(f"dpd: {error}; install requirements.txt, or run `make up`", err=True)
             sys.exit(EXIT_USAGE)
         except Exception as error:
-            if os.environ.get(_TRACEBACK):
+            if ended or os.environ.get(_TRACEBACK):
                 raise
             lines = str(error).splitlines() or [type(error).__name__]
             click.echo(f"dpd: a fault of dpd itself: {lines[0]}", err=True)
             click.echo(f"dpd: please report it, with the output under {_TRACEBACK}=1", err=True)
             sys.exit(EXIT_USAGE)
+        finally:
+            # A library may have taken the exit for an error of its own, or ignored it in a callback.
+            if ended:
+                sys.exit(128 + signal.SIGTERM)
 
     return run
-
-
-def _end(_number: int, _frame: object) -> None:
-    """End as on an error, so that what is half written is removed."""
-    sys.exit(128 + signal.SIGTERM)
 
 
 run = _without_traceback(main)

@@ -84,7 +84,7 @@ def deploy(
         refuse(findings)
     report_text(findings)
     facts = facts_of(catalog, findings)
-    deployment = _deployment(catalog, environment, model)
+    deployment = chosen_deployment(catalog, environment, model)
     engine = engine or deployment.environment.local.engine
     home = find_home()
     try:
@@ -147,13 +147,15 @@ def only_here(catalog: Catalog, environment: str, command: str) -> None:
     value = catalog.environments[environment].value
     if value is not None and not isinstance(value, LocalEnvironment):
         verb = "cdk destroy" if command == "destroy" else "cdk deploy"
+        instead = "" if command in {"verify", "drill"} else f": use `{verb} -c env={environment} --all`"
         raise Refused(
             f"`dpd {command}` of this version works on `backend: local` alone; environment `{environment}` "
-            f"is on HyperPod: use `{verb} -c env={environment} --all`"
+            f"is on HyperPod{instead}"
         )
 
 
-def _deployment(catalog: Catalog, environment: str, model: str | None) -> LocalDeployment:
+def chosen_deployment(catalog: Catalog, environment: str, model: str | None) -> LocalDeployment:
+    """Return what a command is about; ends it where the files do not say."""
     value = catalog.environments[environment].value
     if not isinstance(value, LocalEnvironment):
         refuse(list(catalog.findings))

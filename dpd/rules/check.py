@@ -37,6 +37,7 @@ from dpd.rules import (  # noqa: F401
     transport,  # pyright: ignore[reportUnusedImport]
     unrendered,  # pyright: ignore[reportUnusedImport]
     validation,  # pyright: ignore[reportUnusedImport]
+    verification,  # pyright: ignore[reportUnusedImport]
     vpc_ranges,  # pyright: ignore[reportUnusedImport]
     workload,  # pyright: ignore[reportUnusedImport]
     zones,  # pyright: ignore[reportUnusedImport]

@@ -19,8 +19,10 @@ from dpd.yaml_file import read_yaml
 
 AMP = "https://aps-workspaces.us-west-2.amazonaws.com/workspaces/ws-0123456789ab"
 PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/p5-week"
-OUTSIDE_A_FILE = {"CFG005", "CFG006", "EFA004"} | {id for id in rules() if id.startswith("VAL")}
-"""Rules whose snippets are no configuration: broken YAML, or what the validators of `synth` read."""
+OUTSIDE_A_FILE = {"CFG005", "CFG006", "EFA004"} | {
+    id for id in rules() if id.startswith(("VAL", "VER", "DRL"))
+}
+"""Rules whose snippets are no configuration: broken YAML, what the validators of `synth` read, what runs."""
 
 WHERE = {"groups": "hyperpod", "node_selector": "dpd.decode", "args": "dpd.decode"}
 """Parents of keys that snippets write without them."""

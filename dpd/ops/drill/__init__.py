@@ -1,0 +1,1 @@
+"""Break a running system on purpose, and judge what every client got."""

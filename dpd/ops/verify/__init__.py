@@ -1,0 +1,1 @@
+"""Prove by positive evidence that prefill and decode are disaggregated."""
