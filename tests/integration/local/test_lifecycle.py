@@ -215,10 +215,13 @@ def test_an_interrupted_deploy_ends_what_it_started(folder: EnvironmentFolder, d
     file = folder.path / "never.json"
     write(file, changed(desired, "prefill-0", command=never))
     program = f"""
+import signal
 from pathlib import Path
 from dpd.local.bring_up import bring_up
 from dpd.local.home import EnvironmentFolder
 from dpd.local.state import Desired, read
+# A shell's background jobs, and what they start, ignore it otherwise.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 bring_up(EnvironmentFolder(Path({str(folder.path)!r})), read(Path({str(file)!r}), Desired), print, list)
 """
     with subprocess.Popen(
