@@ -40,7 +40,13 @@ def main() -> int:
     try:
         _run(config)
     except (OSError, zmq.ZMQError) as error:
-        print(f"{arguments.config}: cannot listen: {error}", file=sys.stderr)  # noqa: T201
+        key = "lmcache.notify_host" if isinstance(error, zmq.ZMQError) else "listen"
+        value = config.lmcache.notify_host if config.lmcache and key != "listen" else config.listen.host
+        print(  # noqa: T201
+            f"{arguments.config}: {key}: cannot listen on {value!r}: {error}; choose an address of this"
+            " machine and a free port",
+            file=sys.stderr,
+        )
         return _USAGE
     except NotInCluster as error:
         print(f"{arguments.config}: workers.kubernetes: {error}", file=sys.stderr)  # noqa: T201

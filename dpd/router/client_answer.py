@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from dpd.router.failure import ClientGone, Failure
 
@@ -34,8 +34,13 @@ class ClientAnswer:
         """Begin a stream."""
         self.status = 200
         headers = {**self.headers, "Content-Type": content_type, "Cache-Control": "no-cache"}
-        stream = web.StreamResponse(headers=headers)
-        stream.enable_chunked_encoding()
+        if self._request.version < HttpVersion11:
+            # As many proxies speak it by default. It has no chunks: the stream ends with the connection.
+            stream = web.StreamResponse(headers=headers)
+        else:
+            # Unlike a StreamResponse it sends its headers together with the first part.
+            stream = web.Response(headers=headers)
+            stream.enable_chunked_encoding()
         try:
             await stream.prepare(self._request)
         except ConnectionError:
@@ -53,7 +58,9 @@ class ClientAnswer:
         """End a stream that was started, with ``last`` as its last bytes."""
         stream = self._started()
         try:
-            await stream.write_eof(last)
+            if last:
+                await stream.write(last)
+            await stream.write_eof()
         except ConnectionError:
             raise ClientGone from None
         self._finish(stream)

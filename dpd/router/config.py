@@ -9,21 +9,19 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 
 from dpd.closed_model import ClosedModel, validate
 from dpd.finding import Finding
+from dpd.router.addresses import Host, HttpUrl, Port, ZmqAddress
 from dpd.yaml_file import Path_, dotted, read_yaml
 
 Transport = Literal["nixl", "lmcache"]
 StrategyName = Literal["roundrobin", "session", "prefixaware", "kvaware"]
-Port = Annotated[int, Field(ge=0, le=65535)]
-HttpUrl = Annotated[str, Field(pattern=r"^https?://[^/\s]+$", examples=["http://127.0.0.1:8101"])]
-ZmqAddress = Annotated[str, Field(pattern=r"^tcp://[^/\s]+:\d+$", examples=["tcp://10.1.0.7:5557"])]
-Seconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 
 class Listen(ClosedModel):
     """Say where clients connect."""
 
-    host: str = "0.0.0.0"  # noqa: S104 - a server in a pod
+    host: Host = "0.0.0.0"  # noqa: S104 - a server in a pod
     port: Port = 8000
     """0: a free one, which the log names."""
 
@@ -80,8 +78,8 @@ class KubernetesSource(ClosedModel):
 class DnsSource(ClosedModel):
     """Look up headless Services again and again."""
 
-    prefill_name: str
-    decode_name: str
+    prefill_name: Host
+    decode_name: Host
     port: Port = 8000
     interval_s: Seconds = 5.0
 
@@ -118,7 +116,7 @@ class Workers(ClosedModel):
 class Lmcache(ClosedModel):
     """Speak LMCache 0.4.3's PD protocol."""
 
-    notify_host: str = "0.0.0.0"  # noqa: S104 - prefillers of other pods connect
+    notify_host: Host = "0.0.0.0"  # noqa: S104 - prefillers of other pods connect
     notify_port: Port = 7500
     """Where prefillers send one notification per rank: their `pd_proxy_port`."""
     ranks: Count = 1
@@ -127,14 +125,28 @@ class Lmcache(ClosedModel):
     receiver_alloc_ports: tuple[Port, ...] = ()
     """One port per rank, the same on each decoder."""
     chunk_tokens: Count = 256
-    pages_per_decoder: Count = 1
-    """Pages of the PD buffer of one rank."""
+    pages_per_decoder: Annotated[int, Field(ge=1, examples=[1024])]
+    """Pages of the PD buffer of one rank: its bytes over those of `chunk_tokens`."""
     usable_share: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Share of the pages that the router hands out; the rest covers estimates that were too low."""
     isolate_requests: bool = True
     """One `lmcache.tag` per request: no request waits for, or reads, pages of another. Costs the reuse of
     the prefiller's L1 cache."""
     notify_timeout_s: Seconds = 30.0
+
+    @property
+    def usable_pages(self) -> int:
+        """Return the pages of one decoder that the router hands out."""
+        return int(self.pages_per_decoder * self.usable_share)
+
+    @model_validator(mode="after")
+    def _has_a_page(self) -> Lmcache:
+        if not self.usable_pages:
+            raise ValueError(
+                f"`usable_share` {self.usable_share:g} of `pages_per_decoder` {self.pages_per_decoder} leaves"
+                " no page, and nothing would ever be handed over: raise either"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_port_per_rank(self) -> Lmcache:
@@ -178,6 +190,15 @@ class Auth(ClosedModel):
 
     keys: tuple[ApiKey, ...] = ()
     max_concurrent_per_tenant: Count | None = None
+
+    @model_validator(mode="after")
+    def _one_tenant_per_key(self) -> Auth:
+        tenants: dict[str, str] = {}
+        for key in self.keys:
+            tenant = tenants.setdefault(key.sha256, key.tenant)
+            if tenant != key.tenant:
+                raise ValueError(f"`{tenant}` and `{key.tenant}` have the same key: give each its own")
+        return self
 
 
 class Telemetry(ClosedModel):

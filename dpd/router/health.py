@@ -60,12 +60,15 @@ class HealthChecks:
             why = "" if status == _OK else f"/health answers {status}"
         except WorkerFailure as failure:
             why, at_once = failure.detail, isinstance(failure, WorkerRefused)
+        worker.why = why
         if not why:
             self._up(worker)
             return
         worker.failed_checks += 1
+        if not worker.checked:
+            _log.warning("worker is not up yet", extra=_details(worker))
         if worker.healthy and (at_once or worker.failed_checks >= self._config.failures_to_eject):
-            _log.warning("worker is down", extra={"worker": worker.name, "role": worker.role, "why": why})
+            _log.warning("worker is down", extra=_details(worker))
             worker.lose()
             self._forget(worker)
 
@@ -79,3 +82,7 @@ class HealthChecks:
         """Drop what the strategy knows: a worker that comes back has an empty cache."""
         if worker.role is Role.PREFILL:
             self._strategy.forget(worker)
+
+
+def _details(worker: Worker) -> dict[str, str]:
+    return {"worker": worker.name, "role": worker.role, "why": worker.why}

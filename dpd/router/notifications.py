@@ -17,6 +17,8 @@ import msgspec
 import zmq
 import zmq.asyncio
 
+from dpd.router.discovery.source import in_url
+
 _log = logging.getLogger("dpd.router.notifications")
 
 
@@ -59,7 +61,8 @@ class NotificationSink:
 
     def bind(self, host: str, port: int) -> int:
         """Bind, and return the port; 0 takes a free one."""
-        address = f"tcp://{host}:{port or '*'}"
+        address = f"tcp://{in_url(host)}:{port or '*'}"
+        self._socket.setsockopt(zmq.IPV6, "[" in address)
         self._socket.bind(address)
         return int(self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rsplit(":", 1)[1].rstrip("\0"))
 

@@ -36,7 +36,10 @@ class _Fields(msgspec.Struct):
     logprobs: Any = None
     prompt_logprobs: Any = None
     use_beam_search: Any = None
+    prompt_embeds: Any = None
+    truncate_prompt_tokens: Any = None
     kv_transfer_params: Any = None
+    vllm_xargs: Any = None
 
 
 _decoder = msgspec.json.Decoder(_Fields)
@@ -44,11 +47,15 @@ _decoder = msgspec.json.Decoder(_Fields)
 
 @dataclass(frozen=True, slots=True)
 class OpenAiRequest:
-    """Hold one completion request: the client's bytes, and what was read of them."""
+    """Hold one completion request: the client's bytes, and what was read of them.
+
+    ``token_ids`` are the prompt where the client sent it as such.
+    """
 
     path: str
     raw: bytes
     fields: _Fields
+    token_ids: list[int] | None
 
     @property
     def stream(self) -> bool:
@@ -66,27 +73,20 @@ class OpenAiRequest:
 
     def estimated_tokens(self) -> int:
         """Return a quarter of the prompt's characters, or the number of token ids where it has those."""
-        ids = self.token_ids()
+        ids = self.token_ids
         return len(ids) if ids is not None else self.characters() // CHARACTERS_PER_TOKEN
 
     def most_tokens(self) -> int:
         """Return a cautious estimate for what must have room for the prompt."""
-        ids = self.token_ids()
+        ids = self.token_ids
         return len(ids) if ids is not None else len(self.raw) // _BYTES_PER_TOKEN_AT_LEAST + 1
-
-    def token_ids(self) -> list[int] | None:
-        """Return the prompt where the client sent it as token ids."""
-        prompt = self.fields.prompt
-        if isinstance(prompt, list) and prompt and isinstance(prompt[0], int):
-            return cast("list[int]", prompt)
-        return None
 
     def text(self) -> str:
         """Return the prompt's characters in the order in which chat templates put them: tools first.
 
         Token ids stand for themselves, so that equal prefixes look equal.
         """
-        ids = self.token_ids()
+        ids = self.token_ids
         if ids is not None:
             return " ".join(map(str, ids))
         tools = [msgspec.json.encode(self.fields.tools).decode()] if self.fields.tools else []
@@ -110,19 +110,24 @@ class OpenAiRequest:
 
         One hand-over feeds one sequence: vLLM runs several prompts, and several choices of one prompt, as
         requests of their own, of which the first frees the handed-over blocks. Log probabilities of the
-        prompt need a decoder that computes the prompt.
+        prompt need a decoder that computes the prompt. A prompt that is cut to what ``max_tokens`` leaves
+        (vllm/renderers/params.py) is another one at the prefiller, which has to answer one token.
         """
         fields = self.fields
         if not fields.prompt and not fields.messages:
             return "no_prompt"
-        prompt = cast("list[Any]", fields.prompt) if isinstance(fields.prompt, list) else []
-        if prompt and not isinstance(prompt[0], int):
+        several = isinstance(fields.prompt, list) and self.token_ids is None
+        if several or fields.prompt_embeds is not None:
             return "several_prompts"
-        several = any(isinstance(count, int) and count > 1 for count in (fields.n, fields.best_of))
-        if several or fields.use_beam_search is True:
+        # vLLM reads "2" and 2.0 as 2, and "true" and 1 as true: only what surely says one choice does.
+        one_choice = all(count in (None, 1, "1") for count in (fields.n, fields.best_of))
+        if not one_choice or fields.use_beam_search not in (None, False):
             return "several_choices"
-        if fields.prompt_logprobs is not None or (fields.echo is True and fields.logprobs is not None):
+        echoes = fields.echo not in (None, False)
+        if fields.prompt_logprobs is not None or (echoes and fields.logprobs is not None):
             return "prompt_logprobs"
+        if fields.truncate_prompt_tokens is not None:
+            return "truncated_prompt"
         return ""
 
     def prefill_body(self, kv_transfer_params: Mapping[str, Any]) -> bytes:
@@ -155,7 +160,8 @@ def parse_request(path: str, raw: bytes) -> OpenAiRequest:
     """Read a request.
 
     Raises Failure (400) for what is not a JSON object, or sets `kv_transfer_params`: whoever sets it makes
-    a decoder read from an address of their choice. Everything else is the worker's to judge.
+    a decoder read from an address of their choice. vLLM looks for it in `vllm_xargs` too. Everything else
+    is the worker's to judge.
     """
     try:
         fields = _decoder.decode(raw)
@@ -163,9 +169,16 @@ def parse_request(path: str, raw: bytes) -> OpenAiRequest:
         raise Failure(400, "malformed_json", f"the body is not a JSON object: {error}") from None
     except RecursionError:
         raise Failure(400, "malformed_json", "the body is nested too deeply") from None
-    if fields.kv_transfer_params is not None:
+    extra = cast("object", fields.vllm_xargs)
+    if fields.kv_transfer_params is not None or (isinstance(extra, dict) and "kv_transfer_params" in extra):
         raise Failure(400, "reserved_key", "`kv_transfer_params` is set by the router: remove it")
-    return OpenAiRequest(path, raw, fields)
+    return OpenAiRequest(path, raw, fields, _token_ids(fields.prompt))
+
+
+def _token_ids(prompt: Any) -> list[int] | None:
+    if isinstance(prompt, list) and set(map(type, cast("list[Any]", prompt))) == {int}:
+        return cast("list[int]", prompt)
+    return None
 
 
 def _content_text(content: Any) -> str:

@@ -142,9 +142,7 @@ async def _wait(tasks: Iterable[asyncio.Task[None]], timeout_s: float) -> None:
 def _room(config: RouterConfig, role: Role) -> Room:
     limits, lmcache = config.limits, config.lmcache
     slots = limits.prefill_concurrency if role is Role.PREFILL else limits.decode_concurrency
-    pages = None
-    if lmcache is not None and role is Role.DECODE:
-        pages = int(lmcache.pages_per_decoder * lmcache.usable_share)
+    pages = lmcache.usable_pages if lmcache is not None and role is Role.DECODE else None
     return Room(slots, pages, limits.queue_length, limits.queue_timeout_s)
 
 

@@ -86,7 +86,7 @@ class Server:
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         """Run one completion in a task that outlives the client, should it go away."""
         tenant = self._tenants.identify(request.headers.get("Authorization"))
-        parsed = parse_request(request.path, await request.read())
+        parsed = parse_request(request.path, await self._read(request))
         if self.draining:
             raise draining()
         leave = self._tenants.enter(tenant)
@@ -110,13 +110,21 @@ class Server:
             exchange.abandon()
             raise
 
+    async def _read(self, request: web.Request) -> bytes:
+        timeout_s = self._services.config.limits.request_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await request.read()
+        except TimeoutError:
+            raise Failure(408, "body_timeout", f"the body did not arrive within {timeout_s:g} s") from None
+
     async def _pass(self, request: web.Request) -> web.StreamResponse:
         """Pass a call that every decoder answers alike to one of them."""
         self._tenants.identify(request.headers.get("Authorization"))
         decoder = self._services.any_decoder()
         if decoder is None:
             raise Failure(503, "no_decode_worker", "no decode worker is healthy", retry_after_s=1)
-        body = await request.read() if request.can_read_body else None
+        body = await self._read(request) if request.can_read_body else None
         try:
             answer = await self._services.upstream.forward(
                 decoder, request.method, request.path, body, _PASS_TIMEOUT_S
@@ -173,6 +181,7 @@ def _rows(pool: Pool) -> list[dict[str, object]]:
             "url": worker.url,
             "usable": worker in usable,
             "healthy": worker.healthy,
+            "why": worker.why,
             "ejected": worker.breaker.open,
             "retry_in_s": round(worker.breaker.retry_in_s(), 1),
             "running": worker.running,

@@ -34,7 +34,7 @@ async def count_tokens(services: Services, request: OpenAiRequest, session: str)
     estimate = request.estimated_tokens()
     exact = routing.count == "exact" or routing.strategy == "kvaware"
     if exact and len(request.raw) >= routing.threshold_tokens:
-        ids = request.token_ids() or await _tokenize(services, request)
+        ids = request.token_ids or await _tokenize(services, request)
         if ids is not None:
             return len(ids), Prompt(request.text(), session, ids), len(ids)
     text = request.text() if estimate >= routing.threshold_tokens else ""

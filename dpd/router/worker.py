@@ -55,6 +55,8 @@ class Worker:
     checked: bool = False
     gone: bool = False
     failed_checks: int = 0
+    why: str = ""
+    """What its last health check found wrong."""
     _scopes: set[Scope] = field(default_factory=set[Scope])
 
     @property

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from dpd.router.config import Port, RouterConfig, WorkerEntry
+from dpd.router.addresses import Port
+from dpd.router.config import RouterConfig, WorkerEntry
 from dpd.router.worker import Endpoint, Role
 
 Publish = Callable[[Role, frozenset[Endpoint]], None]

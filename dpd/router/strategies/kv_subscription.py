@@ -43,7 +43,7 @@ class KvSubscription:
         with self._context.socket(zmq.SUB) as socket:
             socket.setsockopt(zmq.LINGER, 0)
             socket.subscribe(b"")
-            socket.connect(self._endpoint.kv_events)
+            _connect(socket, self._endpoint.kv_events)
             while True:
                 _topic, sequence, payload = await socket.recv_multipart()
                 await self._receive(int.from_bytes(sequence, "big"), payload)
@@ -63,7 +63,7 @@ class KvSubscription:
         with self._context.socket(zmq.DEALER) as socket, contextlib.suppress(TimeoutError):
             socket.setsockopt(zmq.LINGER, 0)
             socket.setsockopt(zmq.RCVHWM, 0)
-            socket.connect(self._endpoint.kv_events_replay)
+            _connect(socket, self._endpoint.kv_events_replay)
             await socket.send_multipart([b"", self._expected.to_bytes(_SEQUENCE_BYTES, "big")])
             while True:
                 async with asyncio.timeout(_REPLAY_SILENCE_S):
@@ -96,3 +96,9 @@ class KvSubscription:
     def _drop(self, why: str) -> None:
         _log.info("KV index dropped", extra={"worker": self._endpoint.name, "why": why})
         self._apply([AllBlocksCleared()])
+
+
+def _connect(socket: zmq.asyncio.Socket, address: str) -> None:
+    # Without the option ZeroMQ takes an IPv6 address, and never connects.
+    socket.setsockopt(zmq.IPV6, "[" in address)
+    socket.connect(address)

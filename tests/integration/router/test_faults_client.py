@@ -211,6 +211,35 @@ def test_a_chunked_upload_that_expects_to_be_asked(simulate):
     simulate(scenario)
 
 
+def test_a_stream_for_http_1_0_ends_with_the_connection(simulate):
+    async def scenario(lab):
+        system = await lab.system()
+        body = b'{"prompt": "hello", "max_tokens": 3, "stream": true}'
+        reader, writer = await asyncio.open_connection("127.0.0.1", system.router.port)
+        writer.write(b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        head, _, events = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        assert head.startswith(b"HTTP/1.0 200")
+        assert b"transfer-encoding" not in head.lower()
+        assert events.startswith(b"data: {")
+        assert events.endswith(b"data: [DONE]\n\n")
+
+    simulate(scenario)
+
+
+def test_an_upload_that_stands_still_is_refused_in_the_end(simulate):
+    async def scenario(lab):
+        system = await lab.system(limits={"request_timeout_s": 0.3})
+        reader, writer = await asyncio.open_connection("127.0.0.1", system.router.port)
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{")
+        answer = await reader.readuntil(b'"}}')
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"body_timeout" in answer
+
+    simulate(scenario)
+
+
 def test_a_client_leaves_in_its_upload(simulate):
     async def scenario(lab):
         system = await lab.system()

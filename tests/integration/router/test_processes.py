@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -165,4 +166,25 @@ def test_a_taken_address_is_said_without_a_traceback(processes, tmp_path):
     _, errors = router.communicate(timeout=WAIT_S)
     assert router.returncode == 2
     assert b"cannot listen" in errors
+    assert b"Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+    ],
+)
+def test_what_is_not_http_leaves_no_traceback_in_the_log(processes, sent):
+    _, decoder = processes.worker()
+    router, url = processes.router([decoder])
+    with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), WAIT_S) as client:
+        client.sendall(sent)
+        answer = client.recv(2**16)
+    assert b" 400 " in answer.split(b"\r\n")[0]
+    router.terminate()
+    _, errors = router.communicate(timeout=WAIT_S)
+    assert b"aiohttp.server" in errors
     assert b"Traceback" not in errors

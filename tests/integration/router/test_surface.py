@@ -10,7 +10,9 @@ import pytest
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from dpd.router.config import WorkerEntry
 from dpd.router.logs import JsonFormatter
+from dpd.router.router import Router
 
 CHAT = "/v1/chat/completions"
 
@@ -153,6 +155,27 @@ def test_ready_while_a_decoder_is(simulate):
         await lab.until(lambda: not system.router.services.decode.usable())
         assert (await system.get("/ready"))[0] == 503
         assert (await system.get("/health"))[0] == 200
+
+    simulate(scenario)
+
+
+def test_a_worker_that_never_came_up_says_why(simulate, caplog):
+    async def scenario(lab):
+        with caplog.at_level(logging.WARNING, "dpd.router.health"):
+            system = await lab.system()
+            decoder = system.seen(system.decoders[0])
+            config = system.router.config
+            nobody = "http://127.0.0.1:9"
+            workers = config.workers.model_copy(update={"prefill": (WorkerEntry(url=nobody),)})
+            config = config.model_copy(update={"workers": workers})
+            async with Router(config) as router:
+                await lab.until(lambda: all(one.checked for one in router.services.prefill.workers.values()))
+                async with lab.session.get(f"http://127.0.0.1:{router.port}/debug/workers") as response:
+                    rows = {row["url"]: row for row in (await response.json())["workers"]}
+        assert rows[decoder.url]["why"] == ""
+        assert "cannot be reached" in rows[nobody]["why"]
+        told = [record for record in caplog.records if record.worker == nobody.removeprefix("http://")]
+        assert ["cannot be reached" in record.why for record in told] == [True]
 
     simulate(scenario)
 

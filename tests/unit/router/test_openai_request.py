@@ -80,6 +80,33 @@ def test_what_one_hand_over_cannot_feed_stays_whole(reason, request_):
     assert request_.why_undivided() == reason
 
 
+@pytest.mark.parametrize(
+    "keys", [{"n": "2"}, {"n": 2.0}, {"best_of": "3"}, {"use_beam_search": "true"}, {"use_beam_search": 1}]
+)
+def test_numbers_and_switches_count_as_vllm_reads_them(keys):
+    assert completion(**keys).why_undivided() == "several_choices"
+
+
+@pytest.mark.parametrize(
+    "keys", [{"n": 1}, {"n": None}, {"n": "1"}, {"best_of": 1}, {"use_beam_search": False}]
+)
+def test_one_choice_is_handed_over(keys):
+    assert completion(**keys).why_undivided() == ""
+
+
+def test_embeddings_beside_a_prompt_are_a_prompt_of_their_own():
+    assert completion(prompt_embeds="AAAA").why_undivided() == "several_prompts"
+
+
+def test_a_prompt_that_is_cut_to_what_its_answer_leaves_stays_whole():
+    assert completion(truncate_prompt_tokens=-1).why_undivided() == "truncated_prompt"
+
+
+@pytest.mark.parametrize("prompt", [[5, "a"], [5, {}], [True, False]])
+def test_what_is_not_all_token_ids_is_none(prompt):
+    assert completion(prompt=prompt).token_ids is None
+
+
 def test_echo_with_logprobs_stays_whole():
     assert completion(echo=True, logprobs=1).why_undivided() == "prompt_logprobs"
     assert completion(echo=True).why_undivided() == ""
@@ -92,7 +119,14 @@ def test_malformed_json_is_a_400(raw):
     assert (refused.value.status, refused.value.code) == (400, "malformed_json")
 
 
-@pytest.mark.parametrize("raw", [b'{"kv_transfer_params": {}}', b'{"kv_transfer\\u005fparams": {"a": 1}}'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"kv_transfer_params": {}}',
+        b'{"kv_transfer\\u005fparams": {"a": 1}}',
+        b'{"vllm_xargs": {"kv_transfer_params": "a"}}',
+    ],
+)
 def test_clients_must_not_point_a_decoder_at_an_address(raw):
     with pytest.raises(Failure, match="reserved_key"):
         parse_request(CHAT_PATH, raw)

@@ -11,7 +11,7 @@ from dpd.router.discovery.dns import DnsLookups
 from dpd.router.discovery.kubernetes import EndpointSliceWatch
 from dpd.router.worker import Endpoint, Role
 
-LMCACHE = {"receiver_init_ports": [7300], "receiver_alloc_ports": [7400]}
+LMCACHE = {"pages_per_decoder": 1024, "receiver_init_ports": [7300], "receiver_alloc_ports": [7400]}
 
 
 def config(workers, **sections):

@@ -44,7 +44,7 @@ def _encode(vllm: str, number: int, events: list[tuple[str, dict[str, Any]]]) ->
 class FakeEngine:
     """Publish batches as vLLM's ZmqEventPublisher does. An async context manager."""
 
-    def __init__(self, vllm: str = "0.32", port: int = 0) -> None:
+    def __init__(self, vllm: str = "0.32", port: int = 0, host: str = "127.0.0.1") -> None:
         self._vllm = vllm
         self._context = zmq.asyncio.Context()
         # XPUB is PUB that also tells of subscribers, without whom a message is lost.
@@ -53,8 +53,9 @@ class FakeEngine:
         self._replays = self._context.socket(zmq.ROUTER)
         for socket in (self._events, self._replays):
             socket.setsockopt(zmq.LINGER, 0)
-        self._events.bind(f"tcp://127.0.0.1:{port or '*'}")
-        self._replays.bind("tcp://127.0.0.1:*")
+            socket.setsockopt(zmq.IPV6, "[" in host)
+        self._events.bind(f"tcp://{host}:{port or '*'}")
+        self._replays.bind(f"tcp://{host}:*")
         self.address = self._events.getsockopt(zmq.LAST_ENDPOINT).decode().rstrip("\0")
         self.replay_address = self._replays.getsockopt(zmq.LAST_ENDPOINT).decode().rstrip("\0")
         self.port = int(self.address.rsplit(":", 1)[1])

@@ -3,6 +3,7 @@ import logging
 import tracemalloc
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 import zmq
@@ -51,9 +52,9 @@ def indexed(strategy, worker):
 def follow(fake_engine, new_worker, until):
     """Return a run of one engine, its worker and a strategy that follows it; `steps` gets them all."""
 
-    def run(steps, vllm="0.32", replay=False, max_bytes=MIB):
+    def run(steps, vllm="0.32", replay=False, max_bytes=MIB, host="127.0.0.1"):
         async def body():
-            async with fake_engine(vllm) as engine:
+            async with fake_engine(vllm, host=host) as engine:
                 address = engine.replay_address if replay else ""
                 worker = new_worker("p:1", kv_events=engine.address, kv_events_replay=address)
                 async with kvaware(worker, max_bytes=max_bytes) as strategy:
@@ -96,6 +97,16 @@ def test_evicted_and_cleared_blocks_leave_the_index(follow):
         await reaches(0)
 
     follow(steps)
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
+def test_events_and_replays_come_over_ipv6(follow):
+    async def steps(engine, strategy, worker, reaches):
+        await engine.publish(stored(), lost=True)
+        await engine.publish(removed(0))
+        await reaches(9)
+
+    follow(steps, replay=True, host="[::1]")
 
 
 def test_a_lost_batch_drops_the_index(follow):
