@@ -62,6 +62,21 @@ def test_the_file_of_explanations_is_whole() -> None:
     assert all(len(reason) > 20 for reason in table.values())
 
 
+def test_a_reason_names_only_what_is_there(environment_app: Any, full_app: Any) -> None:
+    paths = {
+        without_hashes(node.path).split("-", 2)[2]
+        for app in (environment_app, full_app)
+        for stack in app.node.children
+        if stack.node.id.startswith("dpd-")
+        for node in (construct.node for construct in stack.node.find_all())
+    }
+    parts = "budget|security|network|weights|cluster|hyperpod|operator"
+    named = re.findall(rf"\b(?:{parts})/[\w/]+", " ".join(nag.explained()[0].values()))
+
+    assert named
+    assert sorted(set(named) - paths) == []
+
+
 def test_both_packs_look_at_every_environment(found: dict[str, set[Place]]) -> None:
     assert set(found) == {"dev", "staging", "prod", "full"}
     for places in found.values():

@@ -82,6 +82,13 @@ def test_an_issuer_may_be_tried_in_the_namespace_that_is_asked_for(operator: Tem
     assert role["metadata"]["namespace"] == rights(operator)["RoleBinding"]["metadata"]["namespace"] == asked
 
 
+def test_rights_that_an_earlier_attempt_left_do_no_harm(operator: Template) -> None:
+    """CDK's removal succeeds whatever kubectl says, and its creation fails on what is there."""
+    (item,) = of_type(operator, "Custom::AWSCDK-EKS-KubernetesResource").values()
+
+    assert item["Properties"]["Overwrite"] is True
+
+
 @pytest.mark.parametrize("kind", ["ClusterRole", "Role"])
 def test_the_rights_are_those_of_the_askers_group_alone(operator: Template, kind: str) -> None:
     entry = the(operator, "AWS::EKS::AccessEntry")["Properties"]
@@ -108,6 +115,31 @@ def test_aws_lets_the_asker_describe_one_cluster_and_have_interfaces(operator: T
         "ec2:DescribeSubnets",
         "ec2:UnassignPrivateIpAddresses",
     ]
+
+
+def test_interfaces_are_made_by_lambda_and_not_by_the_code_in_it(operator: Template) -> None:
+    (statement,) = (
+        statement
+        for statement in statements_of(operator, "KubernetesWaitsWaiterIsComplete")
+        if "ec2:CreateNetworkInterface" in statement["Action"]
+    )
+
+    assert statement["Condition"] == {"Null": {"lambda:SourceFunctionArn": "true"}}
+
+
+def test_a_network_that_swallows_everything_leaves_time_to_say_so(operator: Template) -> None:
+    from dpd_constructs.handlers.kubernetes_waits import api
+
+    (limit_s,) = (
+        item["Properties"]["Timeout"]
+        for name, item in of_type(operator, "AWS::Lambda::Function").items()
+        if name.startswith("KubernetesWaitsWaiterIsComplete")
+    )
+    addresses = 2  # one in each zone of the control plane, for EKS's endpoint and for the cluster's
+
+    assert api.EKS_LIMITS.retries["total_max_attempts"] == 1
+    eks_s = addresses * api.EKS_LIMITS.connect_timeout + api.EKS_LIMITS.read_timeout
+    assert eks_s + addresses * api.REQUEST_S < limit_s
 
 
 def test_the_asker_runs_where_the_private_endpoint_is(operator: Template) -> None:

@@ -33,6 +33,8 @@ class ApiServer:
     url: str
     authority: bytes
     code: int = 200
+    cut: bool = False
+    """True: the connection ends one byte before the answer does."""
     body: Any = field(default_factory=lambda: {"items": []})
     seen: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
@@ -52,7 +54,7 @@ class Session:
         stub.add_response("describe_cluster", {"cluster": cluster}, {"name": "dpd-dev"})
         stub.activate()
 
-    def client(self, name: str) -> Any:
+    def client(self, name: str, **_: Any) -> Any:
         return self.eks if name == "eks" else self.real.client(name)
 
     def __getattr__(self, name: str) -> Any:
@@ -106,7 +108,7 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
             running.seen.append(seen)
             text = running.body if isinstance(running.body, str) else json.dumps(running.body)
             self.send_response(running.code)
-            self.send_header("Content-Length", str(len(text.encode())))
+            self.send_header("Content-Length", str(len(text.encode()) + running.cut))
             self.end_headers()
             self.wfile.write(text.encode())
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from dpd_constructs.handlers.kubernetes_waits import api
 
@@ -64,6 +65,30 @@ def test_a_refusal_holds_what_the_server_said(server: Server, code: int, body: A
 
     with pytest.raises(OSError, match=f"^{says}$"):
         connected(server)("/version")
+
+
+def test_an_answer_that_breaks_off_is_a_refusal(server: Server) -> None:
+    server.cut = True
+
+    with pytest.raises(OSError, match="IncompleteRead"):
+        connected(server)("/api/v1/nodes")
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (ConnectTimeoutError(endpoint_url="https://eks.us-west-2.amazonaws.com"), "Connect timeout"),
+        (ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeCluster"), "AccessDenied"),
+    ],
+    ids=["no way to EKS", "rights that have not spread"],
+)
+def test_a_cluster_that_eks_does_not_describe_yet_is_a_refusal(error: Exception, says: str) -> None:
+    class Session:
+        def client(self, *_: Any, **__: Any) -> Any:
+            raise error
+
+    with pytest.raises(OSError, match=f"^nothing, since EKS cannot be asked for it: .*{says}"):
+        api.connect("dpd-dev", session=Session())
 
 
 def test_a_server_of_another_authority_is_not_believed(
