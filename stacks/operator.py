@@ -99,9 +99,11 @@ class OperatorStack(cdk.Stack):
 
 
 def _versions(environment: Environment, facts: Facts) -> dict[str, str]:
-    """Return the add-ons that the operator needs; the base ones of an existing cluster are its owner's."""
-    made_here = (*BASE_ADDONS, COREDNS) if environment.kubernetes.existing is None else ()
-    return {name: addon_version(name, environment, facts) for name in (*made_here, *DEPENDENCY_ADDONS)}
+    """Return the add-ons of these stacks; those of an existing cluster may not even be known to EKS."""
+    existing = environment.kubernetes.existing
+    theirs = {*BASE_ADDONS, COREDNS, *existing.addons} if existing else set[str]()
+    names = (*BASE_ADDONS, COREDNS, *DEPENDENCY_ADDONS)
+    return {name: addon_version(name, environment, facts) for name in names if name not in theirs}
 
 
 def _weights_prefixes(deployments: Sequence[Deployment]) -> list[str]:

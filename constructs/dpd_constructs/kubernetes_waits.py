@@ -59,7 +59,13 @@ class KubernetesWaits(Construct):
             ),
         )
         self._rights = eks.KubernetesManifest(
-            self, "Rights", cluster=cluster, manifest=_rights(), prune=False
+            self,
+            "Rights",
+            cluster=cluster,
+            manifest=_rights(),
+            # CDK's removal succeeds whatever kubectl says, and its creation fails on what is left.
+            overwrite=True,
+            prune=False,
         )
         self._access = eks.CfnAccessEntry(
             self,

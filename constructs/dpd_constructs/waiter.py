@@ -149,4 +149,7 @@ def _interfaces() -> iam.PolicyStatement:
             "ec2:DescribeSubnets",
             "ec2:UnassignPrivateIpAddresses",
         ],
+        # The key is there when the code of a function calls, and not when Lambda does (developer guide,
+        # page permissions-source-function-arn).
+        conditions={"Null": {"lambda:SourceFunctionArn": "true"}},
     )

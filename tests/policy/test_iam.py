@@ -151,6 +151,14 @@ def test_the_document_is_current() -> None:
     assert DOCUMENT.read_text(encoding="utf-8") == current_document(), "run `make docs`"
 
 
+def test_the_document_has_every_role_and_every_kind_of_statement(roles: list[Role]) -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    actions = {action for statement in statements(roles) for action in statement.actions}
+
+    assert [role.path for role in roles if f"## {role.path.removesuffix('/Resource')}\n" not in text] == []
+    assert sorted(action for action in actions if f"`{action}`" not in text) == []
+
+
 def test_a_statement_has_one_reason() -> None:
     from dpd_constructs.reasons import wildcard
 

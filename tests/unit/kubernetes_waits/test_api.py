@@ -78,7 +78,10 @@ def test_an_answer_that_breaks_off_is_a_refusal(server: Server) -> None:
     ("error", "says"),
     [
         (ConnectTimeoutError(endpoint_url="https://eks.us-west-2.amazonaws.com"), "Connect timeout"),
-        (ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeCluster"), "AccessDenied"),
+        (
+            ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "DescribeCluster"),
+            "AccessDenied",
+        ),
     ],
     ids=["no way to EKS", "rights that have not spread"],
 )
