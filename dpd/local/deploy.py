@@ -9,7 +9,7 @@ from dpd.local import engines, host, models
 from dpd.local.bring_up import Deployed, Say, bring_up, only_one, stop_at
 from dpd.local.home import Home
 from dpd.local.ports import is_free
-from dpd.local.process_specs import desired_processes
+from dpd.local.process_specs import desired_processes, worker_names
 from dpd.local.state import Desired, Engine, read
 from dpd.local.system import LocalSystem
 from dpd.local.warm_up import warm_up
@@ -34,10 +34,10 @@ def deploy(
             if not REQUIREMENTS.exists():
                 raise NoCheckout(f"engines are installed from a checkout of hyperpod-dpd, and {ROOT} is none")
             model = models.model_folder(deployment, home, REQUIREMENTS)
-        desired = desired_processes(deployment, model, home, _kept_ports(last, LocalSystem(folder)))
-        if model is not None:
-            _check_host(deployment, desired, last, facts, LocalSystem(folder))
+            _check_host(deployment, last, facts, LocalSystem(folder))
             _provide(deployment, model, home, say, allow_cuda_torch=allow_cuda_torch)
+        # After what takes minutes, in which another program could take a port that was free.
+        desired = desired_processes(deployment, model, home, _kept_ports(last, LocalSystem(folder)))
         return bring_up(folder, desired, say, lambda: warm_up(deployment, LocalSystem(folder)))
 
 
@@ -47,12 +47,12 @@ def _kept_ports(last: Desired | None, system: LocalSystem) -> dict[str, int]:
     return {use: port for use, port in ports.items() if system.runs or is_free(port)}
 
 
-def _check_host(
-    deployment: LocalDeployment, desired: Desired, last: Desired | None, facts: Facts, system: LocalSystem
-) -> None:
-    same_engine = last is not None and last.engine == desired.engine
+def _check_host(deployment: LocalDeployment, last: Desired | None, facts: Facts, system: LocalSystem) -> None:
+    """Stop where the machine, or its free memory, does not hold the engines that do not run yet."""
+    same_engine = last is not None and last.engine == "vllm"
     running = {process.name for process in system.processes if process.leash and same_engine}
-    to_start = sum(spec.role != "router" and spec.name not in running for spec in desired.processes)
+    wanted = {name for role in deployment.roles for name in worker_names(role)}
+    to_start = len(wanted - running)
     stop_at(host.platform_findings() + host.memory_findings(deployment, facts, to_start=to_start))
 
 
