@@ -1,4 +1,7 @@
-"""One wrong field gives one finding, which is the named one."""
+"""One wrong field gives one finding, which is the named one.
+
+Long, because it is a table: one row or more for each rule.
+"""
 
 from __future__ import annotations
 
